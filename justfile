@@ -1,0 +1,61 @@
+# What there is to do with this checkout. `./justw` runs it without just being installed.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+export SOPHIA_CHECKOUT := justfile_directory()
+
+# Pure Go and small; only sophia-isolate links V8.
+build_flags := "-trimpath -buildvcs=false -ldflags='-s -w'"
+staticcheck := "honnef.co/go/tools/cmd/staticcheck@v0.8.2"
+
+[private]
+default:
+    @just --list --unsorted
+
+# Build everything, start the daemon, register this checkout, say how to connect an agent
+up *ARGS: build
+    @bin/sophia up --workspace "$SOPHIA_CHECKOUT" {{ARGS}}
+
+# Stop the daemon and every agent it launched
+down *ARGS:
+    @bin/sophia down {{ARGS}}
+
+# Build all programs into bin/
+build:
+    @mkdir -p bin
+    @CGO_ENABLED=0 go build {{build_flags}} -o bin/ $(for d in cmd/*/; do [ "$d" = cmd/sophia-isolate/ ] || echo "./$d"; done)
+    @if [ -d cmd/sophia-isolate ]; then CGO_ENABLED=1 go build {{build_flags}} -o bin/ ./cmd/sophia-isolate; fi
+
+# Both jobs, shown in about a minute (--json for a script)
+demo *ARGS: setup build
+    @go run ./testkit/demo {{ARGS}}
+
+# All tests
+test *ARGS: setup build
+    go test -p 2 {{ARGS}} ./...
+
+# All tests under the race detector, without the V8 worker
+test-race *ARGS: setup build
+    go test -p 2 -race {{ARGS}} $(go list ./... | grep -v /cmd/sophia-isolate)
+
+# gofmt, vet, staticcheck
+lint:
+    @files=$(gofmt -l $(git ls-files '*.go')); if [ -n "$files" ]; then echo "not formatted:"; echo "$files"; exit 1; fi
+    go vet ./...
+    go run {{staticcheck}} ./...
+
+# Measure one part against its peers: store, mcp, isolate, supervise
+bench NAME *ARGS: setup build
+    @go run ./testkit/bench/{{NAME}} {{ARGS}}
+
+# Walk every interleaving of the envelope relay
+model:
+    go test -count=1 -run 'Model|Explor' -v ./hostd/envelope/...
+
+# Format the code
+fmt:
+    gofmt -w $(git ls-files '*.go')
+
+# Install what the tests and the demo need (Debian packages, npm packages)
+setup:
+    @.ci/setup
