@@ -27,6 +27,10 @@ const (
 	UnderscoreNames = "underscore" // sophia_query_knowledge
 )
 
+// WriteApprovalAlways in an authority or a launch profile: each write waits for
+// the owner. Any other value leaves it to the profile.
+const WriteApprovalAlways = "always"
+
 // Authority is who calls and what it may do, read from the connection's row on
 // every call.
 type Authority struct {
@@ -38,6 +42,8 @@ type Authority struct {
 	ToolNames  string   `json:"tool_names"`       // DottedNames or UnderscoreNames
 	Lease      string   `json:"lease,omitempty"`  // of a managed launch's connection
 	Launch     string   `json:"launch,omitempty"` // likewise
+
+	WriteApproval string `json:"write_approval,omitempty"` // WriteApprovalAlways asks the owner before each write, whatever the profile
 }
 
 // ConnectionRow is a minted connection as it is stored. Only the bearer's
