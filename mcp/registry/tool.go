@@ -151,6 +151,11 @@ func (t *Tool) prepare(in, out reflect.Type) error {
 	if t.Output.Schema.Properties[InboxKey] != nil {
 		return fmt.Errorf("output: %s is spliced in, not declared", InboxKey)
 	}
+	for key, kind := range errorShape {
+		if p := t.Output.Schema.Properties[key]; p != nil && p.Type != kind {
+			return fmt.Errorf("output: %s must be of type %s, as in an error", key, kind)
+		}
+	}
 	if err := t.prepareList(); err != nil {
 		return err
 	}
@@ -161,8 +166,11 @@ func (t *Tool) prepare(in, out reflect.Type) error {
 	return nil
 }
 
-// publish makes the output schema as clients see it: with the inbox count, and
-// with no key of a row required, since compact and fields leave some out.
+// publish makes the output schema as clients see it: with the inbox count, with
+// no key of a row required, since compact and fields leave some out, and wide
+// enough for an error result. Clients made with the official TypeScript SDK
+// (1.32.2) check a result against this schema even when isError is set, and
+// hide the error from the model when it doesn't fit.
 func (t *Tool) publish() {
 	p := t.Output.Schema.CloneSchemas()
 	if t.List() {
@@ -171,11 +179,19 @@ func (t *Tool) publish() {
 	if p.Properties == nil {
 		p.Properties = map[string]*jsonschema.Schema{}
 	}
+	if len(p.Required) > 0 {
+		p.AnyOf = []*jsonschema.Schema{{Required: p.Required}, {Required: []string{"code", "message"}}}
+	}
+	p.AdditionalProperties = nil
 	p.Properties[InboxKey] = &jsonschema.Schema{Type: "integer", Description: "posts waiting for you: read_inbox"}
 	p.PropertyOrder = append(slices.Clone(p.PropertyOrder), InboxKey)
-	p.Required = append(slices.Clone(p.Required), InboxKey)
+	p.Required = []string{InboxKey}
 	t.published = p
 }
+
+// errorShape are the keys of an error result. A tool's own keys of these names
+// must have the same types, see publish.
+var errorShape = map[string]string{"code": "string", "message": "string", "hint": "string", "valid": "array"}
 
 // PublishedOutput is the output schema as tools/list shows it.
 func (t *Tool) PublishedOutput() *jsonschema.Schema { return t.published }
