@@ -1,0 +1,88 @@
+package ownerapi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"sophia/hostd/paths"
+	"sophia/messages/problem"
+)
+
+// Listen makes the owner's socket: mode 0600 in a private folder, accepting
+// only this user's processes. A socket left by a dead daemon is replaced; one
+// that answers is not, and the code is daemon_running.
+func Listen(path string) (net.Listener, error) {
+	if err := paths.MakePrivate(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return nil, problem.New("daemon_running", "a daemon listens on %s already", path).WithHint("Stop it with: sophia down")
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.Wrap(err, "socket_not_made", "the old socket %s can't be removed", path)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, problem.Wrap(err, "socket_not_made", "can't listen on %s", path)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, problem.Wrap(err, "socket_not_made", "can't make %s private", path)
+	}
+	return ownerListener{l}, nil
+}
+
+// ownerListener drops connections of other users. The folder keeps them out
+// already; this holds even if its mode is changed under us.
+type ownerListener struct{ *net.UnixListener }
+
+func (l ownerListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := peerUID(conn); err == nil && uid == os.Geteuid() {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}
+
+func peerUID(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return 0, err
+	}
+	if credErr != nil {
+		return 0, credErr
+	}
+	return int(cred.Uid), nil
+}
+
+type connKey struct{}
+
+// withConn lets a handler find the unix connection that it serves.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	if unixConn, ok := conn.(*net.UnixConn); ok {
+		return context.WithValue(ctx, connKey{}, unixConn)
+	}
+	return ctx
+}
+
+func unixConn(ctx context.Context) (*net.UnixConn, bool) {
+	conn, ok := ctx.Value(connKey{}).(*net.UnixConn)
+	return conn, ok
+}
