@@ -20,10 +20,11 @@ type (
 	Verified struct{}
 	// Started: systemd runs the unit.
 	Started struct {
-		Unit       messages.UnitRef
-		Connection string // minted for this lease, unusable before redemption
-		Before     []messages.SourceState
+		Unit   messages.UnitRef
+		Before []messages.SourceState
 	}
+	// Redeemed: the handle was changed for the bearer of this connection.
+	Redeemed struct{ Connection string }
 	// Proven: the wrapper proved its bearer against this lease.
 	Proven struct{}
 	// Refused: a check failed. Code names it.
@@ -43,8 +44,9 @@ type (
 	Compared struct{ Evidence messages.Evidence }
 	// Removed: the launch's folder is gone.
 	Removed struct{}
-	// Recovered: the daemon starts and finds this lease not ended.
-	Recovered struct{}
+	// Recovered: the daemon, or the lease's actor, starts and finds this lease
+	// not ended. The secrets of the earlier life are gone.
+	Recovered struct{ Code, Reason string }
 )
 
 func (Submitted) Name() string { return "submitted" }
@@ -52,6 +54,7 @@ func (Verdict) Name() string   { return "verdict" }
 func (Matched) Name() string   { return "matched" }
 func (Verified) Name() string  { return "verified" }
 func (Started) Name() string   { return "started" }
+func (Redeemed) Name() string  { return "redeemed" }
 func (Proven) Name() string    { return "proven" }
 func (Refused) Name() string   { return "refused" }
 func (Failed) Name() string    { return "failed" }

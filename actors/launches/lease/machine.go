@@ -15,6 +15,7 @@ const (
 	CodeWithdrawn        = "approval_withdrawn"
 	CodePlanDigest       = "plan_digest_mismatch"
 	CodeDaemonRestarted  = "daemon_restarted"
+	CodeActorRestarted   = "launch_actor_restarted"
 	CodeEvidenceMismatch = "isolation_evidence_mismatch"
 	CodeNeverProven      = "credential_never_proven"
 )
@@ -69,6 +70,10 @@ func (m *machine) apply(ev Event) {
 		}
 	case Started:
 		m.started(e)
+	case Redeemed:
+		if m.in(messages.LeaseStarting, messages.LeaseRedeeming) {
+			m.l.Connection, m.l.Updated, m.changed = e.Connection, m.now, true
+		}
 	case Proven:
 		if m.in(messages.LeaseRedeeming) {
 			m.to(messages.LeaseRunning, "")
@@ -101,7 +106,7 @@ func (m *machine) apply(ev Event) {
 			m.to(m.l.Outcome, m.l.Code)
 		}
 	case Recovered:
-		m.recovered()
+		m.recovered(e)
 	}
 }
 
@@ -148,7 +153,7 @@ func (m *machine) verdict(v Verdict) {
 func (m *machine) started(e Started) {
 	switch {
 	case m.in(messages.LeaseStarting):
-		m.l.Unit, m.l.Connection = e.Unit, e.Connection
+		m.l.Unit = e.Unit
 		m.l.Evidence = &messages.Evidence{Before: e.Before}
 		if m.l.Plan.LeaseSeconds > 0 {
 			end := m.now.Add(time.Duration(m.l.Plan.LeaseSeconds) * time.Second)
@@ -157,7 +162,7 @@ func (m *machine) started(e Started) {
 		m.to(messages.LeaseRedeeming, "", WatchUnit)
 	case m.in(messages.LeaseStopping, messages.LeaseQuiescing):
 		// The stop overtook the start: what has started now must stop too.
-		m.l.Unit, m.l.Connection = e.Unit, e.Connection
+		m.l.Unit = e.Unit
 		m.l.Evidence = &messages.Evidence{Before: e.Before}
 		m.to(messages.LeaseStopping, "started_after_stop", Revoke, StopUnit)
 	}
@@ -165,7 +170,7 @@ func (m *machine) started(e Started) {
 
 func (m *machine) refused(e Refused) {
 	switch {
-	case m.in(messages.LeaseProposed, messages.LeaseApproved, messages.LeaseVerifying):
+	case m.in(messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying):
 		m.finish(messages.LeaseRefused, e.Code, e.Reason, Revoke)
 	case m.in(messages.LeaseStarting):
 		// How far the start came is not known: everything that follows a unit
@@ -227,19 +232,18 @@ func (m *machine) compared(ev messages.Evidence) {
 	m.actions = append(m.actions, Remove)
 }
 
-// recovered decides what a daemon that starts does with what it finds. A
-// launch of an earlier daemon can't go on: its secrets died with the process.
-func (m *machine) recovered() {
-	const reason = "The daemon stopped in the middle of this launch."
+// recovered decides what becomes of a launch whose actor, or whose daemon, was
+// lost. It can't go on: its secrets died with it.
+func (m *machine) recovered(e Recovered) {
 	switch m.l.State {
 	case messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying:
-		m.finish(messages.LeaseRefused, CodeDaemonRestarted, reason, Remove)
+		m.finish(messages.LeaseRefused, e.Code, e.Reason, Withdraw, Revoke)
 	case messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping:
-		m.outcome(messages.LeaseFailed, CodeDaemonRestarted, reason)
-		m.to(messages.LeaseStopping, CodeDaemonRestarted, Revoke, StopUnit)
+		m.outcome(messages.LeaseFailed, e.Code, e.Reason)
+		m.to(messages.LeaseStopping, e.Code, Revoke, StopUnit)
 	case messages.LeaseQuiescing, messages.LeaseUnquiet:
-		m.to(messages.LeaseQuiescing, CodeDaemonRestarted, Revoke, Gate)
+		m.to(messages.LeaseQuiescing, e.Code, Revoke, Gate)
 	case messages.LeaseEvidencing:
-		m.to(messages.LeaseEvidencing, CodeDaemonRestarted, Compare)
+		m.to(messages.LeaseEvidencing, e.Code, Compare)
 	}
 }

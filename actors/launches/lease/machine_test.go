@@ -33,7 +33,7 @@ func run(l messages.Lease, evs ...Event) (messages.Lease, []Action) {
 }
 
 func TestLease_TheWholeWay(t *testing.T) {
-	l, actions := run(fresh(), Submitted{}, approve(fresh()), Matched{}, Verified{}, Started{Connection: "conn-1"}, Proven{},
+	l, actions := run(fresh(), Submitted{}, approve(fresh()), Matched{}, Verified{}, Started{}, Redeemed{"conn-1"}, Proven{},
 		UnitGone{}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{})
 	want := []Action{AskOwner, Match, Verify, Start, WatchUnit, Revoke, Gate, Compare, Remove}
 	if !slices.Equal(actions, want) {
@@ -72,8 +72,8 @@ func TestLease_Endings(t *testing.T) {
 		{"host refuses", append(append(upTo(5), UnitGone{Code: "managed_harness_identity_changed"}), ending[1:]...), messages.LeaseFailed, "managed_harness_identity_changed"},
 		{"config home touched", append(upTo(6), UnitGone{}, Quiet{}, Compared{messages.Evidence{Changed: []string{"/h/.gitconfig"}}}), messages.LeaseFailed, CodeEvidenceMismatch},
 		{"survivors that die later", append(upTo(6), UnitGone{}, Unquiet{"pid 7"}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{}), messages.LeaseEnded, ""},
-		{"daemon restarted while asking", append(upTo(1), Recovered{}), messages.LeaseRefused, CodeDaemonRestarted},
-		{"daemon restarted while running", append(append(upTo(6), Recovered{}), ending...), messages.LeaseFailed, CodeDaemonRestarted},
+		{"daemon restarted while asking", append(upTo(1), Recovered{Code: CodeDaemonRestarted}), messages.LeaseRefused, CodeDaemonRestarted},
+		{"daemon restarted while running", append(append(upTo(6), Recovered{Code: CodeDaemonRestarted}), ending...), messages.LeaseFailed, CodeDaemonRestarted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l, _ := run(fresh(), tc.evs...)
@@ -86,8 +86,8 @@ func TestLease_Endings(t *testing.T) {
 
 func anyEvent() *rapid.Generator[Event] {
 	return rapid.SampledFrom([]Event{Submitted{}, approve(fresh()), Verdict{Outcome: messages.OutcomeDenied}, Verdict{Outcome: messages.OutcomeTimedOut},
-		Matched{}, Verified{}, Started{Connection: "conn-1"}, Proven{}, Refused{Code: "r"}, Failed{Code: "f"}, StopAsked{Code: "s"},
-		UnitGone{}, UnitGone{Code: "u"}, Quiet{}, Unquiet{"p"}, Compared{messages.Evidence{Untouched: true}}, Compared{messages.Evidence{}}, Removed{}, Recovered{}})
+		Matched{}, Verified{}, Started{}, Redeemed{"conn-1"}, Proven{}, Refused{Code: "r"}, Failed{Code: "f"}, StopAsked{Code: "s"},
+		UnitGone{}, UnitGone{Code: "u"}, Quiet{}, Unquiet{"p"}, Compared{messages.Evidence{Untouched: true}}, Compared{messages.Evidence{}}, Removed{}, Recovered{Code: CodeDaemonRestarted}})
 }
 
 func TestLease_HoldsInEveryOrderOfEvents(t *testing.T) {
@@ -136,7 +136,7 @@ func TestLease_HoldsInEveryOrderOfEvents(t *testing.T) {
 func TestLease_AlwaysReachesAnEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, _ := run(fresh(), rapid.SliceOfN(anyEvent(), 0, 40).Draw(t, "events")...)
-		l, _ = run(l, Recovered{}, UnitGone{}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{})
+		l, _ = run(l, Recovered{Code: CodeDaemonRestarted}, UnitGone{}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{})
 		if !Final(l.State) {
 			t.Fatalf("stuck in %s", l.State)
 		}

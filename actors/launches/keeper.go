@@ -1,0 +1,420 @@
+package launches
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/anthdm/hollywood/actor"
+
+	"sophia/actors/launches/lease"
+	"sophia/actors/supervise"
+	"sophia/messages"
+	"sophia/messages/problem"
+	"sophia/messages/secret"
+)
+
+// keeper is the actor that keeps one lease: it stores each state before it
+// performs the state's actions, one event after the other.
+type keeper struct {
+	s     *Service
+	la    *launch
+	l     messages.Lease
+	first lease.Event
+
+	queue   []lease.Event
+	next    messages.Lease // being stored
+	actions []lease.Action
+	storing bool
+
+	waiting  []waiter
+	proofs   []proof
+	withdraw context.CancelFunc
+	held     Held
+
+	handle   [32]byte // SHA-256 of the redemption handle
+	issued   bool
+	redeemed bool
+	token    *secret.Secret // the attach token, until it is given out
+	tokenOut bool
+}
+
+type waiter struct {
+	after messages.LeaseState
+	reply supervise.Reply
+}
+
+type proof struct {
+	prove
+	reply supervise.Reply
+}
+
+// storeRetry is how long the keeper waits after the store refused a state.
+const storeRetry = time.Second
+
+func (k *keeper) Receive(c *actor.Context) {
+	switch m := c.Message().(type) {
+	case actor.Started:
+		if _, again := k.first.(lease.Recovered); again {
+			k.rejoin(c)
+		}
+		k.on(c, k.first)
+	case actor.Stopped:
+		k.drop()
+	case lease.Event:
+		k.on(c, m)
+	case stored:
+		k.stored(c, m.err)
+	case retry:
+		k.store(c)
+	case joined:
+		if m.err != nil {
+			k.s.o.Log.Error("launch's actors did not start", "launch", k.la.id, "err", m.err)
+			supervise.Exit(c, m.err)
+		}
+	case verified:
+		k.verified(c, m)
+	case began:
+		k.began(c, m)
+	case minted:
+		k.minted(c, m)
+	case await:
+		if r := supervise.ReplyTo(c); k.l.State != m.after {
+			r.Send(k.l)
+		} else {
+			k.waiting = append(k.waiting, waiter{m.after, r})
+		}
+	case takeToken:
+		k.giveToken(supervise.ReplyTo(c))
+	case stopNow:
+		supervise.ReplyTo(c).Send(k.l)
+		k.on(c, lease.StopAsked{Code: m.code, Reason: m.reason})
+	case redeem:
+		k.redeem(c, m, supervise.ReplyTo(c))
+	case prove:
+		k.proofs = append(k.proofs, proof{m, supervise.ReplyTo(c)})
+		k.answerProofs(c)
+	case whatNow:
+		k.repeat(c)
+	case leaseOver:
+		k.on(c, lease.StopAsked{Code: "lease_expired", Reason: "The lease's time is over."})
+	case proofOver:
+		if k.l.State == messages.LeaseRedeeming {
+			k.on(c, lease.Failed{Code: lease.CodeNeverProven, Reason: "The wrapper did not prove the credential in time."})
+		}
+	case supervise.Down:
+		k.on(c, lease.Failed{Code: "envelope_relay_lost", Reason: "The envelope relay ended, and is never started again."})
+	}
+}
+
+func (k *keeper) on(c *actor.Context, ev lease.Event) {
+	k.queue = append(k.queue, ev)
+	k.drain(c)
+}
+
+func (k *keeper) drain(c *actor.Context) {
+	for !k.storing && len(k.queue) > 0 {
+		ev := k.queue[0]
+		k.queue = k.queue[1:]
+		next, actions, changed := lease.Step(k.l, ev, time.Now())
+		if !changed {
+			continue
+		}
+		k.next, k.actions = next, actions
+		k.store(c)
+	}
+}
+
+func (k *keeper) store(c *actor.Context) {
+	k.storing = true
+	l, put := k.next, k.s.p.Store.PutLease
+	supervise.Go(c, func(ctx context.Context) any { return stored{put(ctx, l, "launch "+string(l.State))} })
+}
+
+func (k *keeper) stored(c *actor.Context, err error) {
+	if err != nil {
+		k.s.o.Log.Error("lease not stored", "launch", k.la.id, "state", k.next.State, "err", err)
+		supervise.After(c, storeRetry, retry{})
+		return
+	}
+	changed := k.l.State != k.next.State
+	k.l, k.storing = k.next, false
+	kept := k.l
+	k.la.last.Store(&kept)
+	if changed {
+		k.s.o.Log.Info("launch", "launch", k.la.id, "state", k.l.State, "code", k.l.Code)
+		k.tellWaiting()
+		k.timers(c)
+	}
+	for _, a := range k.actions {
+		k.perform(c, a)
+	}
+	k.actions = nil
+	k.answerProofs(c)
+	if lease.Final(k.l.State) {
+		k.drop()
+		_ = k.s.tree.Lookup(idReaper).Send(reap{k.la.id})
+		return
+	}
+	k.drain(c)
+}
+
+func (k *keeper) tellWaiting() {
+	still := k.waiting[:0]
+	for _, w := range k.waiting {
+		if w.after == k.l.State {
+			still = append(still, w)
+			continue
+		}
+		w.reply.Send(k.l)
+	}
+	k.waiting = still
+}
+
+func (k *keeper) timers(c *actor.Context) {
+	if k.l.State != messages.LeaseRedeeming {
+		return
+	}
+	supervise.After(c, k.s.o.ProofBound, proofOver{})
+	if k.l.Expires != nil {
+		supervise.After(c, time.Until(*k.l.Expires), leaseOver{})
+	}
+}
+
+func (k *keeper) perform(c *actor.Context, a lease.Action) {
+	l := k.l
+	switch a {
+	case lease.AskOwner:
+		ctx, cancel := context.WithCancel(supervise.Context(c))
+		k.withdraw = cancel
+		supervise.Go(c, func(context.Context) any { return k.s.askOwner(ctx, l) })
+	case lease.Withdraw:
+		if k.withdraw != nil {
+			k.withdraw()
+		}
+	case lease.Match:
+		order := *k.la.order
+		supervise.Go(c, func(ctx context.Context) any { return k.s.match(ctx, l.Plan, order) })
+	case lease.Verify:
+		supervise.Go(c, func(ctx context.Context) any {
+			held, err := k.s.p.Host.Verify(ctx, l.Plan)
+			return verified{held, err}
+		})
+	case lease.Start:
+		k.start(c)
+	case lease.WatchUnit, lease.StopUnit, lease.Gate, lease.Compare, lease.Remove:
+		k.delegate(c, a)
+	case lease.Revoke:
+		k.drop()
+		supervise.Go(c, func(ctx context.Context) any {
+			if err := k.s.p.Connections.RevokeForLease(ctx, l.ID); err != nil {
+				k.s.o.Log.Error("connection not revoked", "launch", l.Launch, "err", err)
+			}
+			return nil
+		})
+	}
+}
+
+func (k *keeper) delegate(c *actor.Context, a lease.Action) {
+	switch a {
+	case lease.WatchUnit:
+		send(c, idUnit, watchUnit{k.l.Unit})
+	case lease.StopUnit:
+		send(c, idUnit, stopUnit{k.l.Unit})
+	case lease.Gate:
+		send(c, idCleanup, gate{k.l.Unit})
+	case lease.Compare:
+		send(c, idCleanup, compare{k.l})
+	case lease.Remove:
+		send(c, idCleanup, remove{})
+	}
+}
+
+// repeat tells a sibling that has come back what the lease waits for. Every
+// delegated action can be performed again.
+func (k *keeper) repeat(c *actor.Context) {
+	if k.storing {
+		return // the action follows when it is stored
+	}
+	switch k.l.State {
+	case messages.LeaseRedeeming, messages.LeaseRunning:
+		k.delegate(c, lease.WatchUnit)
+	case messages.LeaseStopping:
+		k.delegate(c, lease.StopUnit)
+	case messages.LeaseQuiescing, messages.LeaseUnquiet:
+		k.delegate(c, lease.Gate)
+	case messages.LeaseEvidencing:
+		k.delegate(c, lease.Compare)
+	}
+}
+
+func (k *keeper) verified(c *actor.Context, m verified) {
+	if m.err != nil {
+		k.on(c, refused(m.err))
+		return
+	}
+	k.held = m.held
+	k.on(c, lease.Verified{})
+}
+
+// start gives the launch its secrets and its relay, and starts the unit. The
+// relay listens before the unit can run.
+func (k *keeper) start(c *actor.Context) {
+	handle, err := secret.Random("", 32)
+	if err == nil {
+		k.token, err = secret.Random("", tokenBytes)
+	}
+	var tokenSum [32]byte
+	if err == nil {
+		if k.handle, err = handle.SHA256(); err == nil {
+			tokenSum, err = k.token.SHA256()
+		}
+	}
+	if err != nil {
+		k.on(c, lease.Refused{Code: "no_locked_memory", Reason: fmt.Sprintf("No memory for the launch's secrets: %v.", err)})
+		return
+	}
+	k.issued = true
+	spec := StartSpec{Plan: k.l.Plan, PlanDigest: k.l.PlanDigest, Held: k.held, TokenSHA256: hex.EncodeToString(tokenSum[:]), Rows: k.la.order.Rows, Cols: k.la.order.Cols}
+	home, la, s := supervise.Home(c), k.la, k.s
+	relay := RelaySpec{Plan: k.l.Plan, Handle: handle, Unit: func() messages.UnitRef { return la.last.Load().Unit }}
+	supervise.Go(c, func(ctx context.Context) any {
+		defer spec.Held.Close()
+		envelope, err := s.join(home, la, &relay)
+		if err != nil {
+			return began{err: err}
+		}
+		unit, before, err := s.p.Host.Start(ctx, spec)
+		return began{envelope, unit, before, err}
+	})
+	k.held = nil
+}
+
+// tokenBytes is the attach token's length before its encoding.
+const tokenBytes = 32
+
+// rejoin gives a launch that was left its unit and cleanup actors again.
+func (k *keeper) rejoin(c *actor.Context) {
+	switch k.l.State {
+	case messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying:
+		return
+	}
+	home, la, s := supervise.Home(c), k.la, k.s
+	supervise.Go(c, func(context.Context) any {
+		_, err := s.join(home, la, nil)
+		return joined{err}
+	})
+}
+
+func (k *keeper) began(c *actor.Context, m began) {
+	if m.relay != nil {
+		m.relay.Monitor(supervise.Self(c)) // Down comes at once if it has ended already
+	}
+	if m.err != nil {
+		k.on(c, refused(m.err))
+		return
+	}
+	k.on(c, lease.Started{Unit: m.unit, Before: m.before})
+}
+
+func (k *keeper) giveToken(r supervise.Reply) {
+	switch {
+	case k.tokenOut:
+		r.Send(problem.New("token_consumed", "the attach token of %s was already given out", k.la.id).
+			WithHint("Each launch has one token, for one terminal. Read the output with: sophia agent logs %s", k.la.id))
+	case k.token == nil || (k.l.State != messages.LeaseRedeeming && k.l.State != messages.LeaseRunning):
+		r.Send(problem.New("launch_not_running", "%s is %s; there is no terminal to attach to", k.la.id, k.l.State))
+	default:
+		token := k.token
+		k.token, k.tokenOut = nil, true
+		r.Send(token)
+	}
+}
+
+func (k *keeper) redeem(c *actor.Context, m redeem, r supervise.Reply) {
+	known := false
+	if sum, err := m.handle.SHA256(); err == nil {
+		known = k.issued && sum == k.handle
+	}
+	m.handle.Zero()
+	switch {
+	case k.l.State != messages.LeaseStarting && k.l.State != messages.LeaseRedeeming && k.l.State != messages.LeaseRunning:
+		r.Send(problem.New("launch_not_live", "%s is %s", k.la.id, k.l.State))
+	case m.lease != k.l.ID:
+		r.Send(problem.New("redemption_lease_mismatch", "the handle is bound to another lease"))
+	case m.wrapper != k.l.Plan.PeerDigest:
+		r.Send(problem.New("redemption_wrapper_mismatch", "the program that redeems is not the wrapper that the plan names"))
+	case !known:
+		r.Send(problem.New("handle_unknown", "this is not the handle that was handed out"))
+	case k.redeemed:
+		r.Send(problem.New("handle_already_redeemed", "the handle was redeemed before; the launch ends, because somebody else has tried"))
+		k.on(c, lease.Failed{Code: "handle_already_redeemed", Reason: "The redemption handle was used a second time."})
+	default:
+		k.redeemed = true
+		plan, expires := k.l.Plan, time.Time{}
+		if k.l.Plan.LeaseSeconds > 0 {
+			expires = time.Now().Add(time.Duration(k.l.Plan.LeaseSeconds) * time.Second)
+		}
+		supervise.Go(c, func(ctx context.Context) any {
+			row, bearer, err := k.s.p.Connections.MintForLease(ctx, plan, expires)
+			return minted{row, bearer, err, r}
+		})
+	}
+}
+
+func (k *keeper) minted(c *actor.Context, m minted) {
+	if m.err != nil {
+		m.reply.Send(m.err)
+		k.on(c, lease.Failed{Code: problem.Of(m.err).Code, Reason: problem.Of(m.err).Message})
+		return
+	}
+	k.on(c, lease.Redeemed{Connection: m.row.Connection})
+	m.reply.Send(m.bearer)
+}
+
+// answerProofs answers what can be answered: a proof that overtook the storing
+// of an earlier state waits for it, and a receipt is given only when running
+// is stored.
+func (k *keeper) answerProofs(c *actor.Context) {
+	still := k.proofs[:0]
+	for _, p := range k.proofs {
+		switch {
+		case p.lease != k.l.ID || (k.l.Connection != "" && p.connection != k.l.Connection):
+			p.reply.Send(problem.New("receipt_lease_mismatch", "the bearer belongs to another lease"))
+		case k.l.State == messages.LeaseRunning:
+			p.reply.Send(messages.WorkReceipt{Launch: k.la.id, Lease: k.l.ID, Connection: k.l.Connection,
+				WrapperDigest: k.l.Plan.PeerDigest, PlanDigest: k.l.PlanDigest, Nonce: p.nonce})
+		case k.l.State == messages.LeaseStarting, k.l.State == messages.LeaseRedeeming:
+			still = append(still, p)
+		default:
+			p.reply.Send(problem.New("launch_not_live", "%s is %s", k.la.id, k.l.State))
+		}
+	}
+	k.proofs = still
+	if len(still) > 0 && k.l.State == messages.LeaseRedeeming && k.l.Connection != "" && !k.storing {
+		k.on(c, lease.Proven{})
+	}
+}
+
+// drop zeroes what no later state may use.
+func (k *keeper) drop() {
+	if k.token != nil {
+		k.token.Zero()
+		k.token = nil
+	}
+	if k.held != nil {
+		k.held.Close()
+		k.held = nil
+	}
+	k.issued = false
+	if k.withdraw != nil {
+		k.withdraw()
+	}
+}
+
+func refused(err error) lease.Refused {
+	p := problem.Of(err)
+	return lease.Refused{Code: p.Code, Reason: strings.TrimSpace(p.Message + ". " + p.Hint)}
+}

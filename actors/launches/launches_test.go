@@ -1,0 +1,277 @@
+package launches
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sophia/actors/launches/lease"
+	"sophia/messages"
+	"sophia/messages/problem"
+)
+
+func TestLaunch_TheWholeWay(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, _ := w.running(t, s)
+		w.ended[l.Launch] <- messages.HostReport{Stage: messages.StageExited}
+		l = until(t, s, l.Launch, messages.LeaseEnded)
+		want := []string{"verified", "started", "released", "quiet", "compared", "removed"}
+		if got := w.happened(); !slices.Equal(got, want) {
+			t.Errorf("happened %v, want %v", got, want)
+		}
+		if w.revoked == 0 {
+			t.Error("the connection was not revoked")
+		}
+		if l.Connection == "" || l.Outcome != messages.LeaseEnded {
+			t.Errorf("lease %+v", l)
+		}
+	})
+}
+
+func TestLaunch_RefusesADriftedPlan(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		w.drift = func(p *messages.Plan) { p.Wrapper.SHA256 = "other" }
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l = until(t, s, l.Launch, messages.LeaseRefused)
+		if l.Code != "plan_field_mismatch" || len(w.happened()) > 0 {
+			t.Errorf("%s: %s; happened %v", l.Code, l.Reason, w.happened())
+		}
+	})
+}
+
+func TestLaunch_AttachTokenIsGivenOnce(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, _ := w.running(t, s)
+		var mu sync.Mutex
+		given := 0
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				_, token, err := s.Attach(t.Context(), l.Launch)
+				if err != nil {
+					wantCode(t, err, "token_consumed")
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				given++
+				if sum, _ := token.SHA256(); fmt.Sprintf("%x", sum) != w.sums[l.Launch] {
+					t.Error("the token is not the one of the manifest")
+				}
+				token.Zero()
+			})
+		}
+		wg.Wait()
+		if given != 1 {
+			t.Errorf("given %d times", given)
+		}
+	})
+}
+
+func TestLaunch_SecondRedemptionEndsIt(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, relay := w.running(t, s)
+		_, err := s.Redeem(t.Context(), l.Launch, l.ID, "wrapper", relay.handle(t))
+		wantCode(t, err, "handle_already_redeemed")
+		l = until(t, s, l.Launch, messages.LeaseFailed)
+		if l.Code != "handle_already_redeemed" {
+			t.Errorf("code %s", l.Code)
+		}
+	})
+}
+
+func TestLaunch_RedemptionIsBound(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, relay := w.running(t, s)
+		_, err := s.Redeem(t.Context(), l.Launch, "ls-other", "wrapper", relay.handle(t))
+		wantCode(t, err, "redemption_lease_mismatch")
+		_, err = s.Redeem(t.Context(), l.Launch, l.ID, "a thief", relay.handle(t))
+		wantCode(t, err, "redemption_wrapper_mismatch")
+		_, err = s.Receipt(t.Context(), messages.Authority{Connection: "conn-other", Launch: l.Launch, Lease: l.ID}, "n")
+		wantCode(t, err, "receipt_lease_mismatch")
+		if now, err := s.Get(t.Context(), l.Launch); err != nil || now.State != messages.LeaseRunning {
+			t.Errorf("%s, %v: refusals must not end the launch", now.State, err)
+		}
+	})
+}
+
+func TestLaunch_RelayLostFailsClosed(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, relay := w.running(t, s)
+		if err := relay.ref.Send(die{}); err != nil {
+			t.Fatal(err)
+		}
+		l = until(t, s, l.Launch, messages.LeaseFailed)
+		if l.Code != "envelope_relay_lost" || len(w.relays) != 0 {
+			t.Errorf("code %s, %d more relays", l.Code, len(w.relays))
+		}
+	})
+}
+
+func TestLaunch_UnprovenCredentialEndsIt(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		if l = until(t, s, l.Launch, messages.LeaseFailed); l.Code != lease.CodeNeverProven {
+			t.Errorf("code %s", l.Code)
+		}
+	})
+}
+
+func TestLaunch_LeaseExpiryStopsTheUnit(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, _ := w.running(t, s)
+		begun := time.Now()
+		l = until(t, s, l.Launch, messages.LeaseEnded)
+		if l.Code != "lease_expired" || time.Since(begun) < 59*time.Minute {
+			t.Errorf("code %s after %v", l.Code, time.Since(begun))
+		}
+	})
+}
+
+func TestLaunch_SurvivorsKeepTheOverlayUntilTheyDie(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, _ := w.running(t, s)
+		w.alive[l.Launch] = true
+		if _, err := s.Stop(t.Context(), l.Launch); err != nil {
+			t.Fatal(err)
+		}
+		l = until(t, s, l.Launch, messages.LeaseUnquiet)
+		if why := l.History[len(l.History)-1].Why; why != "pid 7 (sleep)" {
+			t.Errorf("the owner is told %q", why)
+		}
+		if _, err := s.Stop(t.Context(), l.Launch); err != nil {
+			t.Errorf("a second stop: %v", err)
+		}
+		if slices.Contains(w.happened(), "removed") {
+			t.Error("removed under a live process")
+		}
+		w.mu.Lock()
+		w.alive[l.Launch] = false
+		w.mu.Unlock()
+		until(t, s, l.Launch, messages.LeaseEnded)
+	})
+}
+
+func TestLaunch_TouchedConfigKeepsTheOverlayAndNamesTheFile(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		w.touched = []string{"/home/o/.gitconfig"}
+		l, _ := w.running(t, s)
+		w.ended[l.Launch] <- messages.HostReport{Stage: messages.StageExited}
+		l = until(t, s, l.Launch, messages.LeaseFailed)
+		if l.Code != lease.CodeEvidenceMismatch || !slices.Contains(l.Evidence.Changed, "/home/o/.gitconfig") || slices.Contains(w.happened(), "removed") {
+			t.Errorf("%s %+v, happened %v", l.Code, l.Evidence, w.happened())
+		}
+	})
+}
+
+func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		w.noStart = problem.Wrap(errNoBus, "unit_not_started", "systemd did not start the unit")
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		if l = until(t, s, l.Launch, messages.LeaseRefused); l.Code != "unit_not_started" {
+			t.Errorf("code %s", l.Code)
+		}
+		if got := w.happened(); got[len(got)-1] != "removed" {
+			t.Errorf("happened %v", got)
+		}
+	})
+}
+
+func TestLaunch_WithdrawnWhileWaiting(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Stop(t.Context(), l.Launch); err != nil {
+			t.Fatal(err)
+		}
+		if l = until(t, s, l.Launch, messages.LeaseRefused); l.Code != lease.CodeWithdrawn {
+			t.Errorf("code %s", l.Code)
+		}
+	})
+}
+
+// Every state in which a daemon can be killed, and where the next one takes it.
+func TestLaunch_RecoversFromEveryState(t *testing.T) {
+	for _, state := range []messages.LeaseState{
+		messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying, messages.LeaseStarting,
+		messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping, messages.LeaseQuiescing, messages.LeaseUnquiet, messages.LeaseEvidencing,
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				w.leases["lp-1"] = messages.Lease{ID: "ls-1", Launch: "lp-1", State: state, Outcome: map[bool]messages.LeaseState{true: messages.LeaseEnded}[state == messages.LeaseQuiescing || state == messages.LeaseUnquiet || state == messages.LeaseEvidencing]}
+				w.folders["lp-1"], w.folders["lp-unknown"] = true, true
+				w.active["lp-1"] = true // BindsTo may still be at work
+				if state == messages.LeaseQuiescing || state == messages.LeaseUnquiet || state == messages.LeaseEvidencing {
+					w.active["lp-1"] = false
+				}
+				begunNothing := state == messages.LeaseProposed || state == messages.LeasePending || state == messages.LeaseApproved || state == messages.LeaseVerifying
+				if begunNothing {
+					w.active["lp-1"] = false
+					delete(w.folders, "lp-1")
+				}
+				s, stop := w.daemon(t)
+				defer stop()
+				for {
+					l, err := s.Get(t.Context(), "lp-1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if lease.Final(l.State) {
+						break
+					}
+					if _, err := s.Wait(t.Context(), "lp-1", l.State); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait()
+				if w.active["lp-1"] || len(w.folders) > 0 {
+					t.Errorf("left: unit %v, folders %v", w.active["lp-1"], w.folders)
+				}
+				if slices.Contains(w.happened(), "REMOVED UNDER A LIVE PROCESS") {
+					t.Error("removed under a live process")
+				}
+			})
+		})
+	}
+}
