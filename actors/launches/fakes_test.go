@@ -268,7 +268,7 @@ func until(t *testing.T, s *Service, launch string, want messages.LeaseState) me
 	t.Helper()
 	l, err := s.Get(t.Context(), launch)
 	for err == nil && l.State != want {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		l, err = s.Wait(ctx, launch, l.State)
 		cancel()
 		if err == nil && l.State != want && (l.State == messages.LeaseEnded || l.State == messages.LeaseFailed || l.State == messages.LeaseRefused) {
