@@ -1,0 +1,238 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+
+	"sophia/messages/problem"
+	"sophia/store/analysis"
+	"sophia/store/fulltext"
+)
+
+// RRFK is the k of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009).
+const RRFK = 60
+
+// Fusion says how a search result came about. Signals are those that ran.
+type Fusion struct {
+	Method  string   `json:"method"`
+	K       int      `json:"k"`
+	Signals []string `json:"signals"`
+}
+
+// SearchQuery asks for rows by text. All of the text is literal: there are no
+// operators.
+type SearchQuery struct {
+	Text   string
+	Tables []*Def
+	Accept func(d *Def, key string) bool // nil takes all
+	Limit  int
+	Cursor string
+	Bind   string
+}
+
+// Hit is a row that was found.
+type Hit struct {
+	Table string
+	Key   string
+	Rank  int     // 1, 2, … over all pages
+	Score float64 // fused: the sum of 1/(RRFK+rank) over the signals
+	BM25  float64
+}
+
+// SearchPage is one page of hits. Total counts all rows that match and that
+// the scope sees.
+type SearchPage struct {
+	Hits   []Hit
+	Total  int
+	Cursor string
+	Fusion Fusion
+}
+
+// position is what a search cursor holds: where the page ended, and what
+// scores depend on, frozen, so that writes in between do not change the order.
+type position struct {
+	Stats fulltext.Stats `json:"s"`
+	End   uint32         `json:"e"` // rows with this ordinal or a higher one came later
+	Total int            `json:"t"`
+	Rank  int            `json:"r"`
+	Score uint64         `json:"c"` // bits of the last hit's score
+	Ord   uint32         `json:"o"`
+}
+
+// Search ranks rows by BM25. What is out of scope is neither found nor counted
+// nor part of the statistics that scores depend on.
+func (r *Reader) Search(q SearchQuery) (SearchPage, error) {
+	page := SearchPage{Hits: []Hit{}, Fusion: Fusion{Method: "rrf", K: RRFK, Signals: []string{"bm25"}}}
+	terms := analysis.QueryTerms(q.Text)
+	if len(terms) == 0 {
+		return page, nil
+	}
+	var at position
+	if q.Cursor != "" {
+		b, err := r.view.seal.Position(q.Cursor, q.Bind)
+		if err != nil {
+			return page, err
+		}
+		if json.Unmarshal(b, &at) != nil || len(at.Stats.DF) != len(terms) {
+			return page, problem.New("cursor_invalid", "this cursor is of another search").WithHint("Leave it out to start again.")
+		}
+	}
+	found, stats, err := r.collect(terms, q.Tables)
+	if err != nil {
+		return page, err
+	}
+	var last *fulltext.Hit
+	if q.Cursor != "" {
+		stats = at.Stats
+		last = &fulltext.Hit{Ord: at.Ord, Score: math.Float64frombits(at.Score)}
+	} else {
+		at = position{Stats: stats, End: math.MaxUint32}
+		if at.End, err = r.nextOrdinal(); err != nil {
+			return page, err
+		}
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = 20
+	}
+	scorer := fulltext.NewScorer(stats, limit+1, last)
+	var failed error
+	accept := func(ord uint32) bool {
+		if ord >= at.End {
+			return false
+		}
+		if q.Accept == nil {
+			return true
+		}
+		d, key, err := r.document(ord)
+		if err != nil {
+			failed = err
+			return false
+		}
+		return d != nil && q.Accept(d, key)
+	}
+	for _, lists := range found {
+		scorer.Add(lists, accept)
+	}
+	if failed != nil {
+		return page, failed
+	}
+	hits, total := scorer.Hits()
+	page.Total = total
+	if q.Cursor != "" {
+		page.Total = at.Total
+	}
+	for i, h := range hits {
+		if i == limit {
+			end := hits[limit-1]
+			next := at
+			next.Total, next.Rank = page.Total, at.Rank+limit
+			next.Score, next.Ord = math.Float64bits(end.Score), end.Ord
+			b, err := json.Marshal(next)
+			if err != nil {
+				return page, err
+			}
+			page.Cursor = r.view.seal.Cursor(b, q.Bind)
+			break
+		}
+		d, key, err := r.document(h.Ord)
+		if err != nil {
+			return page, err
+		}
+		if d == nil {
+			continue
+		}
+		rank := at.Rank + i + 1
+		page.Hits = append(page.Hits, Hit{Table: d.name, Key: key, Rank: rank, Score: 1 / float64(RRFK+rank), BM25: h.Score})
+	}
+	return page, nil
+}
+
+// lists are the postings of each query term within one partition.
+type lists = [][]fulltext.Posting
+
+// collect reads the postings of all visible partitions, and the statistics.
+func (r *Reader) collect(terms []string, tables []*Def) (map[string]lists, fulltext.Stats, error) {
+	found := map[string]lists{} // by table and partition
+	stats := fulltext.Stats{DF: make([]uint64, len(terms))}
+	var bad error
+	take := func(name string, term int, first uint32, block []byte) bool {
+		l := found[name]
+		if l == nil {
+			l = make(lists, len(terms))
+			found[name] = l
+		}
+		n := len(l[term])
+		l[term], bad = fulltext.Decode(l[term], first, block)
+		stats.DF[term] += uint64(len(l[term]) - n)
+		return bad == nil
+	}
+	for _, d := range tables {
+		if !d.searched || r.scope.Nothing() && d.ownerOnly {
+			continue
+		}
+		var visible []string
+		prefix := tablePrefix(spacePartition, d.id)
+		err := r.view.scanPrefix(prefix, false, func(k, v []byte) bool {
+			if p := string(k[len(prefix):]); r.scope.sees(p) {
+				visible = append(visible, p)
+				s := decodeStats(v)
+				stats.Docs += s.docs
+				stats.Length += s.length
+			}
+			return true
+		})
+		if err != nil {
+			return nil, stats, err
+		}
+		id := string(binary.BigEndian.AppendUint16(nil, d.id))
+		for i, term := range terms {
+			if r.scope.all && (r.scope.owner || !d.ownerOnly) {
+				prefix := postingPrefix(term, d.id, nil)
+				err = r.view.scanPrefix(prefix, false, func(k, v []byte) bool {
+					partition, rest, ok := cutString(k[len(prefix):])
+					if !ok || len(rest) != 4 {
+						bad = fulltext.ErrBlock
+						return false
+					}
+					return take(id+partition, i, binary.BigEndian.Uint32(rest), v)
+				})
+			} else {
+				for _, p := range visible {
+					prefix := postingPrefix(term, d.id, &p)
+					err = r.view.scanPrefix(prefix, false, func(k, v []byte) bool {
+						return take(id+p, i, binary.BigEndian.Uint32(k[len(prefix):]), v)
+					})
+					if err != nil || bad != nil {
+						break
+					}
+				}
+			}
+			if bad != nil {
+				err = damaged("a posting block of %s can't be read", d.name)
+			}
+			if err != nil {
+				return nil, stats, err
+			}
+		}
+	}
+	return found, stats, nil
+}
+
+func (r *Reader) document(ord uint32) (*Def, string, error) {
+	v, ok, err := r.view.get(documentKey(ord))
+	if err != nil || !ok || len(v) < 2 {
+		return nil, "", err
+	}
+	return r.db.defs[binary.BigEndian.Uint16(v)], string(v[2:]), nil
+}
+
+func (r *Reader) nextOrdinal() (uint32, error) {
+	var h head
+	raw, ok, err := r.view.get(metaKey("head"))
+	if err == nil && ok {
+		err = json.Unmarshal(raw, &h)
+	}
+	return h.Ord, err
+}
