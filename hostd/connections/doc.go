@@ -1,0 +1,7 @@
+// Package connections mints, lists, revokes and recognizes connections: the
+// bearers that agents call with. Only a bearer's SHA-256 is ever stored.
+//
+// A connection belongs to whoever the owner gives its bearer to, or to one
+// managed launch: then it carries the lease, expires with it, and is revoked
+// when the launch ends.
+package connections
