@@ -53,7 +53,7 @@ func (s *Server) serveTray(w http.ResponseWriter, r *http.Request, gate Approval
 		s.fail(w, r, problem.New("malformed_request", "a tray's connection must ask for the upgrade to %s", trayProtocol))
 		return
 	}
-	peer, err := s.Presence.Check(r.Context(), conn)
+	peer, err := s.Presence.Check(conn)
 	if err != nil {
 		refusal := needsPresence()
 		refusal.Cause = err
@@ -63,9 +63,7 @@ func (s *Server) serveTray(w http.ResponseWriter, r *http.Request, gate Approval
 		s.fail(w, r, refusal)
 		return
 	}
-	if peer.Close != nil {
-		defer peer.Close()
-	}
+	defer peer.Close()
 	if !s.adopt(conn) {
 		s.fail(w, r, problem.New("not_available", "the daemon is stopping"))
 		return
@@ -85,26 +83,24 @@ func (s *Server) serveTray(w http.ResponseWriter, r *http.Request, gate Approval
 	// tray's own ends with the connection.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
-	if err := s.proveTray(ctx, conn, peer); err != nil {
-		s.Log.Warn("a tray was refused", "pid", peer.PID, "error", err)
+	if err := proveTray(conn, peer); err != nil {
+		s.Log.Warn("a tray was refused", "pid", peer.PID(), "error", err)
 		return
 	}
-	name := fmt.Sprintf("%s (pid %d)", plainName(r.URL.Query().Get("name")), peer.PID)
+	name := fmt.Sprintf("%s (pid %d)", plainName(r.URL.Query().Get("name")), peer.PID())
 	if err := s.runTray(ctx, cancel, conn, name, gate); err != nil {
 		s.Log.Info("a tray's connection ended", "tray", name, "why", err)
 	}
 }
 
-func (s *Server) proveTray(ctx context.Context, conn *net.UnixConn, peer Peer) error {
-	ctx, cancel := context.WithTimeout(ctx, proofWait)
-	defer cancel()
+func proveTray(conn *net.UnixConn, peer Peer) error {
 	conn.SetDeadline(time.Now().Add(proofWait))
 	defer conn.SetDeadline(time.Time{})
 	_, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+trayProtocol+"\r\n\r\n")
 	if err != nil {
 		return err
 	}
-	return s.Presence.Challenge(ctx, conn, peer)
+	return peer.Challenge(conn)
 }
 
 // adopt registers a connection that http.Server no longer knows.

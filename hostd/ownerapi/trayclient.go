@@ -31,11 +31,12 @@ type Tray struct {
 }
 
 // Tray connects as a tray. name is how the owner knows it, e.g. "terminal on
-// /dev/pts/3". answer is this process's side of the presence challenge.
-func (c *Client) Tray(ctx context.Context, name string, answer Answer) (*Tray, error) {
+// /dev/pts/3". The daemon takes only the packaged tray, so in any other program
+// this fails with approval_needs_presence.
+func (c *Client) Tray(ctx context.Context, name string) (*Tray, error) {
 	path := "/tray?name=" + url.QueryEscape(name)
 	for attempt := 0; ; attempt++ {
-		tray, err := c.dialTray(ctx, path, answer)
+		tray, err := c.dialTray(ctx, path)
 		if refusal, ok := errors.AsType[*ResponseError](err); ok && attempt == 0 && refusal.Problem.Code == "owner_instance_changed" {
 			continue
 		}
@@ -43,7 +44,7 @@ func (c *Client) Tray(ctx context.Context, name string, answer Answer) (*Tray, e
 	}
 }
 
-func (c *Client) dialTray(ctx context.Context, path string, answer Answer) (*Tray, error) {
+func (c *Client) dialTray(ctx context.Context, path string) (*Tray, error) {
 	req, err := c.newRequest(ctx, "GET", path, nil)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (c *Client) dialTray(ctx context.Context, path string, answer Answer) (*Tra
 	}
 	conn := dialed.(*net.UnixConn)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	tray, err := c.upgrade(ctx, conn, req, answer)
+	tray, err := c.upgrade(ctx, conn, req)
 	if !stop() && err == nil {
 		err = c.unreachable(ctx, ctx.Err())
 	}
@@ -68,7 +69,7 @@ func (c *Client) dialTray(ctx context.Context, path string, answer Answer) (*Tra
 	return tray, nil
 }
 
-func (c *Client) upgrade(ctx context.Context, conn *net.UnixConn, req *http.Request, answer Answer) (*Tray, error) {
+func (c *Client) upgrade(ctx context.Context, conn *net.UnixConn, req *http.Request) (*Tray, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
@@ -85,7 +86,7 @@ func (c *Client) upgrade(ctx context.Context, conn *net.UnixConn, req *http.Requ
 		}
 		return nil, readProblem(resp)
 	}
-	if err := answer(ctx, conn); err != nil {
+	if err := answerChallenge(conn); err != nil {
 		return nil, problem.Wrap(err, "approval_needs_presence", "the daemon did not take this process for the packaged tray").
 			WithHint("Its log says why.")
 	}

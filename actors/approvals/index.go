@@ -1,0 +1,104 @@
+package approvals
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"sophia/messages"
+	"sophia/messages/problem"
+)
+
+// keptVerdicts is how many answers are remembered to tell a late one what was
+// decided. Older ones are in the store.
+const keptVerdicts = 1024
+
+// index says what is open and what became of the last requests. It decides
+// nothing: the request's actor does.
+type index struct {
+	mu       sync.Mutex
+	max      int
+	reserved map[string]int // by connection
+	waiting  map[string]messages.ApprovalRequest
+	verdicts map[string]messages.ApprovalVerdict
+	order    []string // of the verdicts, a ring once it is full
+	next     int
+}
+
+func newIndex(maxOpen int) *index {
+	if maxOpen <= 0 {
+		maxOpen = DefaultMaxOpen
+	}
+	return &index{
+		max:      maxOpen,
+		reserved: map[string]int{},
+		waiting:  map[string]messages.ApprovalRequest{},
+		verdicts: map[string]messages.ApprovalVerdict{},
+	}
+}
+
+// reserve takes one of the connection's places; release gives it back.
+func (x *index) reserve(r messages.ApprovalRequest) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.reserved[r.Connection] >= x.max {
+		return problem.New("too_many_approvals", "%d requests of this connection wait for the owner already", x.max).
+			WithHint("Wait for the answers before asking for more.")
+	}
+	x.reserved[r.Connection]++
+	return nil
+}
+
+func (x *index) release(r messages.ApprovalRequest) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.reserved[r.Connection]--; x.reserved[r.Connection] <= 0 {
+		delete(x.reserved, r.Connection)
+	}
+}
+
+// open says whether the request is new and not closed already.
+func (x *index) open(r messages.ApprovalRequest) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, done := x.verdicts[r.ID]; done {
+		return false
+	}
+	x.waiting[r.ID] = r
+	return true
+}
+
+// close says whether this is the first verdict of the request.
+func (x *index) close(v messages.ApprovalVerdict) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, done := x.verdicts[v.ID]; done {
+		return false
+	}
+	delete(x.waiting, v.ID)
+	x.verdicts[v.ID] = v
+	if len(x.order) < keptVerdicts {
+		x.order = append(x.order, v.ID)
+		return true
+	}
+	delete(x.verdicts, x.order[x.next])
+	x.order[x.next] = v.ID
+	x.next = (x.next + 1) % keptVerdicts
+	return true
+}
+
+func (x *index) verdict(id string) (messages.ApprovalVerdict, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	v, ok := x.verdicts[id]
+	return v, ok
+}
+
+func (x *index) list() []messages.ApprovalRequest {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.SortedFunc(maps.Values(x.waiting), func(a, b messages.ApprovalRequest) int {
+		return cmp.Or(a.Requested.Compare(b.Requested), cmp.Compare(a.ID, b.ID))
+	})
+}
