@@ -1,6 +1,6 @@
 // Package launches runs managed launches. Each launch is a subtree:
 //
-//	launches          dynamic
+//	launches          dynamic; also a reaper, and a reconciler at its start
 //	└─ lp-…           RestForOne
 //	   ├─ lease       the machine of package lease; every state is stored before its actions
 //	   ├─ envelope    Temporary: a second life would be a second handing-out; its end fails the launch closed

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/envelope"
 	"sophia/actors/supervise"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -206,7 +207,7 @@ func (w *world) RevokeForLease(context.Context, string) error {
 
 // scriptedRelay keeps the handle for the test to take.
 type scriptedRelay struct {
-	spec RelaySpec
+	spec envelope.Spec
 	ref  *supervise.Ref
 }
 
@@ -223,7 +224,7 @@ func (r *scriptedRelay) Receive(c *actor.Context) {
 	}
 }
 
-func (w *world) Relay(s RelaySpec) actor.Receiver {
+func (w *world) Relay(s envelope.Spec) actor.Receiver {
 	r := &scriptedRelay{spec: s}
 	w.relays <- r
 	return r
@@ -236,17 +237,12 @@ func (w *world) daemon(t *testing.T) (*Service, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := supervise.Start(e, "launches", supervise.Policy{})
+	s := New(Ports{Store: w, Gate: w, Planner: w, Host: w, Connections: w, Relays: w}, Options{})
+	tree, err := supervise.Start(e, "sophiad", supervise.Policy{}, s.Spec())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(tree, Ports{Store: w, Gate: w, Planner: w, Host: w, Connections: w, Relays: w}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Reconcile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	synctest.Wait() // reconciled
 	return s, func() {
 		if left, err := tree.Stop(context.Background()); err != nil || len(left) > 0 {
 			t.Errorf("stopping: %v, left %v", err, left)

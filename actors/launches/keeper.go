@@ -9,6 +9,7 @@ import (
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/envelope"
 	"sophia/actors/launches/lease"
 	"sophia/actors/supervise"
 	"sophia/messages"
@@ -155,7 +156,7 @@ func (k *keeper) stored(c *actor.Context, err error) {
 	k.answerProofs(c)
 	if lease.Final(k.l.State) {
 		k.drop()
-		_ = k.s.tree.Lookup(idReaper).Send(reap{k.la.id})
+		k.s.over(k.la.id)
 		return
 	}
 	k.drain(c)
@@ -279,7 +280,7 @@ func (k *keeper) start(c *actor.Context) {
 	k.issued = true
 	spec := StartSpec{Plan: k.l.Plan, PlanDigest: k.l.PlanDigest, Held: k.held, TokenSHA256: hex.EncodeToString(tokenSum[:]), Rows: k.la.order.Rows, Cols: k.la.order.Cols}
 	home, la, s := supervise.Home(c), k.la, k.s
-	relay := RelaySpec{Plan: k.l.Plan, Handle: handle, Unit: func() messages.UnitRef { return la.last.Load().Unit }}
+	relay := envelope.Spec{Plan: k.l.Plan, Handle: handle, Unit: func() messages.UnitRef { return la.last.Load().Unit }}
 	supervise.Go(c, func(ctx context.Context) any {
 		defer spec.Held.Close()
 		envelope, err := s.join(home, la, &relay)

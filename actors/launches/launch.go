@@ -1,12 +1,12 @@
 package launches
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/envelope"
 	"sophia/actors/launches/lease"
 	"sophia/actors/supervise"
 	"sophia/messages"
@@ -27,7 +27,6 @@ const (
 	idEnvelope = "envelope"
 	idUnit     = "unit"
 	idCleanup  = "cleanup"
-	idReaper   = "reaper"
 )
 
 // subtree is the spec of one launch. Envelope, unit and cleanup join when the
@@ -51,7 +50,7 @@ func (s *Service) subtree(l messages.Lease, o *Order, first lease.Event) supervi
 
 // join adds what a launch that starts needs, in the order of who needs whom.
 // relay is nil where the credential was handed out by an earlier life.
-func (s *Service) join(tree *supervise.Tree, la *launch, relay *RelaySpec) (*supervise.Ref, error) {
+func (s *Service) join(tree *supervise.Tree, la *launch, relay *envelope.Spec) (*supervise.Ref, error) {
 	var envelope *supervise.Ref
 	if relay != nil {
 		var err error
@@ -75,21 +74,6 @@ func (s *Service) join(tree *supervise.Tree, la *launch, relay *RelaySpec) (*sup
 // send tells a sibling. One that is down asks what to do in its next life.
 func send(c *actor.Context, id string, msg any) {
 	_ = supervise.Home(c).Lookup(id).Send(msg)
-}
-
-// reaper removes the subtrees of launches that have ended.
-type reaper struct{ tree *supervise.Tree }
-
-type reap struct{ launch string }
-
-func (r *reaper) Receive(c *actor.Context) {
-	if m, ok := c.Message().(reap); ok {
-		tree := r.tree
-		supervise.Go(c, func(ctx context.Context) any {
-			_ = tree.Remove(ctx, m.launch) // ErrUnknown: it gave up by itself
-			return nil
-		})
-	}
 }
 
 // Messages to the lease's actor, besides lease.Event.

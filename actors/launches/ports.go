@@ -6,6 +6,7 @@ import (
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/envelope"
 	"sophia/messages"
 	"sophia/messages/secret"
 )
@@ -93,16 +94,7 @@ type Connections interface {
 	RevokeForLease(ctx context.Context, lease string) error
 }
 
-// Relays makes the envelope relay of one launch as an actor. Its first message
-// is its Started; it reports through the spec's Event and exits when its work
-// is over or was never asked for.
+// Relays makes the envelope relay of one launch; *envelope.Directory is one.
 type Relays interface {
-	Relay(RelaySpec) actor.Receiver
-}
-
-// RelaySpec is one launch's envelope relay.
-type RelaySpec struct {
-	Plan   messages.Plan
-	Unit   func() messages.UnitRef // the peer must be in this unit's control group; empty before the start
-	Handle *secret.Secret          // the one-use redemption handle; the relay zeroes it
+	Relay(envelope.Spec) actor.Receiver
 }

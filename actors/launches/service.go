@@ -8,9 +8,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
-
-	"github.com/anthdm/hollywood/actor"
 
 	"sophia/actors/launches/lease"
 	"sophia/actors/supervise"
@@ -60,24 +59,23 @@ type Ports struct {
 	Relays      Relays
 }
 
-// Service is the launches of a daemon.
+// Service is the launches of a daemon. Make it with New and start its Spec.
 type Service struct {
-	tree *supervise.Tree // dynamic: one subtree a launch
 	p    Ports
 	o    Options
+	tree atomic.Pointer[supervise.Tree] // the current life of the subtree
+	open atomic.Bool                    // what was left is taken up, new launches may come
 }
 
-// New returns the service over a dynamic tree, whose children will be the
-// launches. Call Reconcile before the first Propose.
-func New(tree *supervise.Tree, p Ports, o Options) (*Service, error) {
-	s := &Service{tree: tree, p: p, o: o.withDefaults()}
-	_, err := tree.Add(supervise.Spec{ID: idReaper, New: func() actor.Receiver { return &reaper{tree} }})
-	return s, err
-}
+// New makes the service. It works once its Spec has started.
+func New(p Ports, o Options) *Service { return &Service{p: p, o: o.withDefaults()} }
 
 // Propose compiles the plan, stores the lease and asks the owner. It returns
 // when the lease is pending_trusted_presence.
 func (s *Service) Propose(ctx context.Context, o Order) (messages.Lease, error) {
+	if !s.open.Load() {
+		return messages.Lease{}, errStarting
+	}
 	o.Launch, o.Lease = newID("lp-"), newID("ls-")
 	plan, err := s.p.Planner.Compile(ctx, o)
 	if err != nil {
@@ -99,40 +97,44 @@ func (s *Service) Propose(ctx context.Context, o Order) (messages.Lease, error) 
 
 // begin starts a launch's subtree with its first event.
 func (s *Service) begin(l messages.Lease, o *Order, first lease.Event) error {
-	if _, err := s.tree.Add(s.subtree(l, o, first)); err != nil {
+	tree := s.tree.Load()
+	if tree == nil {
+		return errStarting
+	}
+	if _, err := tree.Add(s.subtree(l, o, first)); err != nil && !errors.Is(err, supervise.ErrExists) {
 		return problem.Wrap(err, "launch_not_started", "the launch's actors did not start")
 	}
 	return nil
 }
 
-// Reconcile takes up every lease that an earlier daemon left, and removes the
-// folders of launches that nobody knows.
-func (s *Service) Reconcile(ctx context.Context) error {
-	leases, err := s.p.Store.Leases(ctx)
-	if err != nil {
-		return err
-	}
-	known := map[string]bool{}
-	for _, l := range leases {
-		if lease.Final(l.State) {
-			continue
-		}
-		known[l.Launch] = true
-		s.o.Log.Info("launch of an earlier daemon", "launch", l.Launch, "state", l.State)
-		if err := s.begin(l, nil, lease.Recovered{Code: lease.CodeDaemonRestarted, Reason: "The daemon stopped in the middle of this launch."}); err != nil {
-			return err
-		}
-	}
-	kept := map[string]bool{} // an overlay that is evidence stays
-	for _, l := range leases {
-		kept[l.Launch] = l.Code == lease.CodeEvidenceMismatch
-	}
+var errStarting = problem.New("launches_starting", "launches of an earlier daemon are still being taken up").WithHint("Try again in a moment.")
+
+// reconcile takes up every lease that an earlier life left, and removes the
+// folders of launches that nobody knows. A lease is stored before its folder is
+// made, so the folders are listed first.
+func (s *Service) reconcile(ctx context.Context) error {
 	folders, err := s.p.Host.Folders()
 	if err != nil {
 		return err
 	}
+	leases, err := s.p.Store.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, l := range leases {
+		keep[l.Launch] = !lease.Final(l.State) || l.Code == lease.CodeEvidenceMismatch // an overlay that is evidence stays
+		if lease.Final(l.State) {
+			continue
+		}
+		s.o.Log.Info("launch of an earlier life", "launch", l.Launch, "state", l.State)
+		if err := s.begin(l, nil, lease.Recovered{Code: lease.CodeDaemonRestarted, Reason: "The daemon stopped in the middle of this launch."}); err != nil {
+			return err
+		}
+	}
+	s.open.Store(true)
 	for _, f := range folders {
-		if known[f] || kept[f] {
+		if keep[f] {
 			continue
 		}
 		alive, err := s.p.Host.Quiet(ctx, f, messages.UnitRef{}, s.o.QuietBound)
@@ -245,13 +247,19 @@ func (s *Service) Receipt(ctx context.Context, a messages.Authority, nonce strin
 // Fail ends a launch from outside its subtree: somebody tried a handle that
 // was used.
 func (s *Service) Fail(launch, code, reason string) {
-	_ = s.tree.Lookup(launch + "/" + idLease).Send(lease.Failed{Code: code, Reason: reason}) // not live: nothing to end
+	if tree := s.tree.Load(); tree != nil {
+		_ = tree.Lookup(launch + "/" + idLease).Send(lease.Failed{Code: code, Reason: reason}) // not live: nothing to end
+	}
 }
 
 const codeNotLive = "launch_not_live"
 
 func (s *Service) ask(ctx context.Context, launch string, msg any) (any, error) {
-	v, err := s.tree.Lookup(launch+"/"+idLease).Ask(ctx, msg)
+	tree := s.tree.Load()
+	if tree == nil {
+		return nil, problem.New(codeNotLive, "%s is not live", launch)
+	}
+	v, err := tree.Lookup(launch+"/"+idLease).Ask(ctx, msg)
 	if errors.Is(err, supervise.ErrDown) {
 		return nil, problem.Wrap(err, codeNotLive, "%s is not live", launch)
 	}
