@@ -142,6 +142,9 @@ func (g *Gate) await(ctx context.Context, ref *supervise.Ref, ask messages.Appro
 	answer, err := ref.Ask(ctx, await{})
 	if err != nil && ctx.Err() != nil {
 		g.withdraw(ref, goneReason)
+		// It ends by its clock at the latest; should it crash instead, somebody
+		// must close it. Nobody acts on the verdict.
+		go g.await(context.WithoutCancel(ctx), ref, ask)
 		return verdictOf(ask, messages.OutcomeWithdrawn, "", goneReason, time.Now())
 	}
 	if v, ok := answer.(messages.ApprovalVerdict); ok && err == nil {
@@ -165,6 +168,11 @@ func (g *Gate) settle(ask messages.ApprovalRequest, reason string) messages.Appr
 	v := verdictOf(ask, messages.OutcomeWithdrawn, "", reason, time.Now())
 	ctx, cancel := context.WithTimeout(context.Background(), settleWait)
 	defer cancel()
+	// A crashed actor's write may still be under way, and must not come after
+	// ours: an actor has exited only when its work has.
+	if tree := g.tree(); tree != nil {
+		_ = tree.Remove(ctx, ask.ID) // unknown: it has exited already
+	}
 	// If this fails too the row stays open, and the next start closes it.
 	_ = g.store.Put(ctx, messages.ApprovalRow{ApprovalRequest: ask, Verdict: &v})
 	g.closed(v)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -120,23 +119,29 @@ type Feed struct {
 	name string
 	ref  *supervise.Ref
 	once sync.Once
+
+	got   uint64 // the number of the last event that Next returned
+	begun bool
 }
 
 // Name is what the subscriber calls itself.
 func (f *Feed) Name() string { return f.name }
 
-// Next waits for events and returns all that came, in order. The error is
-// tray_dropped when the subscriber was dropped.
+// Next waits for events and returns all that came, in order. A Next whose ctx
+// ended loses nothing. The error is tray_dropped when the subscriber was
+// dropped. One goroutine at a time.
 func (f *Feed) Next(ctx context.Context) ([]messages.TrayEvent, error) {
-	answer, err := f.ref.Ask(ctx, fetch{})
+	answer, err := f.ref.Ask(ctx, fetch{got: f.got, first: !f.begun})
 	if err != nil {
 		if ctx.Err() == nil {
 			f.Close()
 			return nil, dropped(err)
 		}
-		return nil, err
+		return nil, ctx.Err()
 	}
-	return slices.Clip(answer.([]messages.TrayEvent)), nil
+	b := answer.(batch)
+	f.got, f.begun = b.last, true
+	return b.events, nil
 }
 
 // Close ends the subscription.
