@@ -60,16 +60,12 @@ func makeGroups(name string) (groups, error) {
 			}
 		}
 	}
-	if err := os.Mkdir(filepath.Join(g.unified, "bus"), 0o755); err != nil {
-		g.remove()
-		return g, unavailable("can't make a control group: "+err.Error(), "Run as root.")
-	}
 	return g, nil
 }
 
 // procs are the files that a process writes its id into to join.
-func (g groups) procs(below string) []string {
-	files := []string{filepath.Join(g.unified, below, "cgroup.procs")}
+func (g groups) procs() []string {
+	files := []string{filepath.Join(g.unified, "cgroup.procs")}
 	if g.named != "" {
 		files = append(files, filepath.Join(g.named, "cgroup.procs"))
 	}
@@ -80,7 +76,6 @@ func (g groups) all() []string { return append([]string{g.unified}, g.v1...) }
 
 func (g groups) remove() {
 	for _, dir := range g.all() {
-		os.Remove(filepath.Join(dir, "bus"))
 		os.Remove(dir)
 	}
 }

@@ -1,11 +1,9 @@
 package usermanager
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -13,9 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 
 	"sophia/messages/problem"
 )
@@ -27,7 +26,6 @@ type Manager struct {
 	GroupDir   string // the same as a folder
 
 	groups  groups
-	bus     *process
 	systemd *process
 	guard   *exec.Cmd
 	release io.Closer // closing it lets the guard tear down
@@ -104,13 +102,15 @@ func Run(ctx context.Context, dir string) (_ *Manager, err error) {
 			return nil, failed(err, "can't mask %s", unit)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "units", "default.target"), []byte("[Unit]\nDescription=A private user manager\n"), 0o600); err != nil {
-		return nil, failed(err, "can't write the default target")
-	}
-	if err := m.StartBus(ctx); err != nil {
-		return nil, err
+	for unit, text := range busUnits(dir) {
+		if err := os.WriteFile(filepath.Join(dir, "units", unit), []byte(text), 0o600); err != nil {
+			return nil, failed(err, "can't write %s", unit)
+		}
 	}
 	if err := m.startManager(ctx, systemd); err != nil {
+		return nil, err
+	}
+	if err := m.onBus(ctx); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -139,48 +139,70 @@ func (m *Manager) Command(name string, arg ...string) *exec.Cmd {
 	return c
 }
 
-// StartBus starts the session bus; Run has done it. It returns when the bus
-// listens. A manager that was there before is told to connect again.
-func (m *Manager) StartBus(ctx context.Context) error {
-	conf := filepath.Join(m.RuntimeDir, "bus.conf")
-	text := `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig><type>session</type><listen>unix:path=` + m.busPath() + `</listen><auth>EXTERNAL</auth>
+// busUnits lets systemd run the bus, as on a desktop. It must: systemd 252
+// joins a session bus only if its own dbus.service runs, whatever
+// DBUS_SESSION_BUS_ADDRESS says. The bus starts nothing by activation.
+func busUnits(dir string) map[string]string {
+	// READY=1 comes at basic.target: the socket must be there by then.
+	return map[string]string{
+		"default.target": "[Unit]\nDescription=A private user manager\nRequires=dbus.service\nAfter=dbus.service\n",
+		"dbus.socket":    "[Unit]\nDescription=Private session bus\nDefaultDependencies=no\nBefore=basic.target\n[Socket]\nListenStream=%t/bus\n",
+		"dbus.service": "[Unit]\nDescription=Private session bus\nRequires=dbus.socket\nAfter=dbus.socket\n" +
+			"[Service]\nType=notify\nNotifyAccess=main\nSlice=session.slice\n" +
+			"ExecStart=dbus-daemon --config-file=" + dir + "/bus.conf --address=systemd: --nofork --nopidfile --syslog-only\n",
+		"../bus.conf": `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig><type>session</type><listen>unix:tmpdir=/run</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>
-`
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		return failed(err, "can't write the bus's configuration")
+`,
 	}
-	os.Remove(m.busPath())
-	r, w, err := os.Pipe()
-	if err != nil {
-		return failed(err, "no pipe")
-	}
-	defer r.Close()
-	cmd := m.inGroup("bus", "dbus-daemon", "--config-file="+conf, "--nofork", "--nopidfile", "--print-address=3")
-	cmd.ExtraFiles = []*os.File{w}
-	m.bus, err = start(cmd)
-	w.Close()
-	if err != nil {
-		return failed(err, "can't start dbus-daemon")
-	}
-	// It prints its address once it listens; an early end closes the pipe.
-	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
-		return failed(err, "dbus-daemon did not come up")
-	}
-	if m.systemd != nil {
-		return m.systemd.cmd.Process.Signal(syscall.SIGUSR1) // systemd(1): try to reconnect to the bus
-	}
-	return nil
 }
 
-// StopBus kills the session bus: a fault to survive.
-func (m *Manager) StopBus() {
-	if m.bus != nil {
-		m.bus.cmd.Process.Kill()
-		<-m.bus.done
+// StopBus stops the session bus: a fault to survive. The manager's direct
+// socket stays.
+func (m *Manager) StopBus(ctx context.Context) error {
+	return m.systemctl(ctx, "stop", "dbus.socket", "dbus.service")
+}
+
+// StartBus starts the session bus again and returns when systemd is on it.
+func (m *Manager) StartBus(ctx context.Context) error {
+	if err := m.systemctl(ctx, "start", "dbus.socket", "dbus.service"); err != nil {
+		return err
 	}
+	return m.onBus(ctx)
+}
+
+// onBus waits until systemd has its name on the bus.
+func (m *Manager) onBus(ctx context.Context) error {
+	conn, err := dbus.Connect("unix:path="+m.busPath(), dbus.WithContext(ctx))
+	if err != nil {
+		return failed(err, "can't connect to the session bus")
+	}
+	defer conn.Close()
+	const name = "org.freedesktop.systemd1"
+	signals := make(chan *dbus.Signal, 16)
+	conn.Signal(signals)
+	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, name))
+	for err == nil {
+		var there bool
+		if err = conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.NameHasOwner", 0, name).Store(&there); err == nil && there {
+			return nil
+		}
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return failed(err, "systemd did not come to the session bus")
+}
+
+func (m *Manager) systemctl(ctx context.Context, arg ...string) error {
+	c := exec.CommandContext(ctx, "systemctl", append([]string{"--user"}, arg...)...)
+	c.Env = append(os.Environ(), m.Env()...)
+	if out, err := c.CombinedOutput(); err != nil {
+		return failed(err, "systemctl %v: %s", arg, out)
+	}
+	return nil
 }
 
 // KillManager kills the manager itself with SIGKILL: a fault to survive.
@@ -190,14 +212,7 @@ func (m *Manager) KillManager() {
 }
 
 // Reexec makes the manager execute itself again, which drops every connection.
-func (m *Manager) Reexec(ctx context.Context) error {
-	c := m.Command("systemctl", "--user", "daemon-reexec")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("daemon-reexec: %w: %s", err, out)
-	}
-	return nil
-}
+func (m *Manager) Reexec(ctx context.Context) error { return m.systemctl(ctx, "daemon-reexec") }
 
 func (m *Manager) busPath() string { return filepath.Join(m.RuntimeDir, "bus") }
 
@@ -215,7 +230,7 @@ func (m *Manager) startManager(ctx context.Context, systemd string) error {
 		return failed(err, "no log")
 	}
 	defer log.Close()
-	cmd := m.inGroup("", systemd, "--user", "--log-target=console")
+	cmd := m.inGroup(systemd, "--user", "--log-target=console")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(managerEnv(), m.Env()...)
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+notify, "SYSTEMD_UNIT_PATH="+filepath.Join(m.RuntimeDir, "units")+":")

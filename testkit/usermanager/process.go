@@ -26,10 +26,10 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// inGroup is a command that joins the manager's control group (or one below
-// it) in every hierarchy before it becomes the program.
-func (m *Manager) inGroup(below, name string, arg ...string) *exec.Cmd {
-	files := m.groups.procs(below)
+// inGroup is a command that joins the manager's control group in every
+// hierarchy before it becomes the program.
+func (m *Manager) inGroup(name string, arg ...string) *exec.Cmd {
+	files := m.groups.procs()
 	args := append([]string{"-c", `n=$1; shift; while [ $n -gt 0 ]; do echo $$ >"$1" || exit 1; shift; n=$((n-1)); done; exec "$@"`,
 		"sh", itoa(len(files))}, files...)
 	cmd := exec.Command("/bin/sh", append(append(args, name), arg...)...)
@@ -82,10 +82,8 @@ func (m *Manager) Stop() error {
 		}
 		m.release.Close()
 		m.stopErr = m.guard.Wait()
-		for _, p := range []*process{m.bus, m.systemd} {
-			if p != nil {
-				<-p.done
-			}
+		if m.systemd != nil {
+			<-m.systemd.done
 		}
 	})
 	return m.stopErr

@@ -1,0 +1,86 @@
+// Package fakeharness is a program that misbehaves as told: a stand-in for a
+// harness in tests of what a launch must survive. It is a small static
+// executable, so a harness contract without special rules accepts it.
+//
+// It performs the steps on its command line (or, with none, those in the
+// variable FAKEHARNESS, one a line), in order:
+//
+//	--version        prints "fake-harness 1.0.0" and ends
+//	print:TEXT       writes TEXT and a new line; \e is ESC, \n a new line
+//	args, env, fds   prints the arguments, the environment, the open descriptors
+//	tty              prints session, process group, terminal's size and foreground group
+//	cwd              prints the working folder
+//	flood:BYTES      writes BYTES bytes of numbered lines
+//	query:SEQ        writes SEQ (as print), reads until a terminal answer's end, prints it quoted
+//	echo             copies input to output until it ends or a line "end" comes
+//	resized          waits for the terminal's next change of size and prints it
+//	ignore-term      ignores SIGTERM, SIGHUP and SIGINT from here on
+//	child:STEP;STEP  a child that does the steps, in the same session
+//	setsid:STEP;…    a child in a session of its own
+//	daemon:STEP;…    a grandchild in a session of its own whose parent has ended
+//	scrubbed:STEP;…  as daemon, and without this environment and folder
+//	hold:PATH        opens PATH and keeps it open
+//	join:FOLDER      moves itself into the control group FOLDER
+//	mcp:PATH ARG…    starts a program with pipes for stdio and prints how it ended
+//	pid:PATH         writes its process id into a new file
+//	sleep:SECONDS    waits
+//	forever          waits for ever
+//	exit:CODE        ends
+//	kill:SIGNAL      sends itself a signal, by number
+package fakeharness
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Version is what --version prints.
+const Version = "fake-harness 1.0.0"
+
+var built struct {
+	sync.Mutex
+	path string
+}
+
+// Build builds the program, once a test process, into a folder outside the
+// temp folders and returns its path.
+func Build(tb testing.TB) string {
+	tb.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.path != "" {
+		if _, err := os.Stat(built.path); err == nil {
+			return built.path
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := filepath.Join(cache, "sophia-test", "bin")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	// Several test processes may build at once: each its own file, renamed.
+	tmp, err := os.CreateTemp(dir, "fake-harness-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tmp.Close()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", tmp.Name(), "sophia/testkit/fakeharness/program")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		os.Remove(tmp.Name())
+		tb.Fatalf("building the fake harness: %v\n%s", err, out)
+	}
+	path := filepath.Join(dir, "fake-harness")
+	os.Chmod(tmp.Name(), 0o755)
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		tb.Fatal(err)
+	}
+	built.path = path
+	return path
+}
