@@ -53,6 +53,9 @@ func NewClient(socket string, key *ownerkey.Key) (*Client, error) {
 				return new(net.Dialer).DialContext(ctx, "unix", socket)
 			},
 			DisableCompression: true,
+			// Dialling a unix socket costs microseconds, and a kept connection would
+			// break when the daemon restarts.
+			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -15,14 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"sophia/hostd/ownerkey"
 	"sophia/messages"
 	"sophia/messages/problem"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOwnerAPI_EveryCallComesBack(t *testing.T) {
 	s := serve(t, nil)
