@@ -215,7 +215,7 @@ func (c *core) rested(k *kid, gen uint64, now time.Duration) []action {
 		c.armed = false
 		return c.step(now, nil)
 	}
-	if k.gen != gen || k.life != resting {
+	if k.gen != gen || k.life != resting || c.closing {
 		return nil
 	}
 	return c.start(k, now, nil)
@@ -290,6 +290,9 @@ func (c *core) step(now time.Duration, out []action) []action {
 
 // stepClosing stops who is left, last to first.
 func (c *core) stepClosing(now time.Duration, out []action) []action {
+	if c.strategy != OneForOne && c.stopping > 0 {
+		return out // perhaps not the last one: it may have been on its way out before
+	}
 	for k := c.last; k != nil; k = c.last {
 		switch k.life {
 		case stopping:

@@ -252,8 +252,9 @@ func (s *supervisor) begin(m *member) {
 	}
 	name := t.kind + "/" + m.id + "#" + strconv.FormatUint(gen, 10)
 	c := &cell{m: m, Ref: Ref{tree: t, pid: actor.NewPID(t.engine.Address(), name), id: m.id, gen: gen, limit: int64(limit)}}
-	s.publish(m, &c.Ref)
-	if !c.hatch() {
+	ok := c.hatch()
+	s.publish(m, &c.Ref) // not before: nothing may be ahead of Initialized in the inbox
+	if !ok {
 		t.tell(lifeExited{m, gen, ErrExists})
 	}
 }

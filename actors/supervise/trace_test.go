@@ -120,11 +120,11 @@ func writeTrace(t *testing.T, file string, blocks []block) {
 
 // traceEnv is one scenario as it runs.
 type traceEnv struct {
-	t       *testing.T
-	engine  *actor.Engine
-	tree    *supervise.Tree
-	begin   time.Time
-	hung    map[string]chan struct{} // ends what hangs, by child
+	t      *testing.T
+	engine *actor.Engine
+	tree   *supervise.Tree
+	begin  time.Time
+	hung   map[string]chan struct{} // ends what hangs, by child
 
 	mu     sync.Mutex
 	log    strings.Builder
