@@ -111,3 +111,37 @@ func TestOverlay_RealHarnessesPickUpNothing(t *testing.T) {
 		})
 	}
 }
+
+// The control for the test above: without the isolation the same pollution
+// does show, so that its silence means something.
+func TestOverlay_PollutionShowsWhenNothingIsIsolated(t *testing.T) {
+	dir := harnesses.Scratch(t)
+	polluted := harnesses.Pollute(t, dir)
+	api := modelapi.Start(t, modelapi.Script{Final: "All done."})
+	for name, run := range map[string]struct {
+		argv []string
+		env  map[string]string
+	}{
+		"codex": {[]string{harnesses.Codex(t), "exec", "--skip-git-repo-check", "-c", `model_provider="mock"`, "-c", "model_providers.mock={name=\"mock\",base_url=\"" + api.URL + "/v1\",wire_api=\"responses\",supports_websockets=false}", "hi"},
+			map[string]string{"CODEX_HOME": polluted.Home + "/.codex"}},
+		"claude-code": {[]string{harnesses.ClaudeCode(t), "-p", "hi"},
+			map[string]string{"ANTHROPIC_BASE_URL": api.URL, "ANTHROPIC_API_KEY": "sk-fake-for-tests"}},
+	} {
+		run.env["HOME"], run.env["PATH"] = polluted.Home, os.Getenv("PATH")
+		session(t, overlay.Built{Argv: run.argv, Env: run.env}, polluted.Project)
+		marks, err := os.ReadDir(polluted.Marks)
+		fatal(t, err)
+		var read []string
+		for _, q := range api.Requests() {
+			if strings.Contains(string(q.Body), "marker-") {
+				read = append(read, q.Path)
+			}
+		}
+		if len(marks) == 0 || len(read) == 0 {
+			t.Errorf("%s picked up nothing by itself: marks %v, requests %v", name, marks, read)
+		}
+		for _, m := range marks {
+			fatal(t, os.Remove(polluted.Marks+"/"+m.Name()))
+		}
+	}
+}
