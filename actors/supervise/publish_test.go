@@ -43,7 +43,7 @@ func TestTree_NobodyReachesAChildBeforeItsInitialized(t *testing.T) {
 	f := &firsts{got: map[string]int{}}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	for range 4 {
+	for range 2 {
 		wg.Go(func() {
 			for {
 				select {
@@ -55,7 +55,7 @@ func TestTree_NobodyReachesAChildBeforeItsInitialized(t *testing.T) {
 			}
 		})
 	}
-	const lives = 300
+	const lives = 40
 	for range lives {
 		if _, err := tree.Add(Spec{ID: "child", New: func() actor.Receiver { return &firstOnly{f: f} }}); err != nil {
 			t.Fatal(err)
