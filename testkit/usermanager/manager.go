@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
 
 	"sophia/messages/problem"
 )
@@ -286,7 +287,25 @@ func programs() (systemd string, err error) {
 			return "", unavailable("/run/systemd/system is missing", "As root: mkdir -p /run/systemd/system")
 		}
 	}
+	inaccessibleNodes()
 	return systemd, nil
+}
+
+// inaccessibleNodes makes what PID 1 makes at boot where systemd is PID 1:
+// units of root that hide files bind these over them, and fail with status 226
+// (namespace) without them. A user's manager makes its own.
+func inaccessibleNodes() {
+	if os.Geteuid() != 0 {
+		return
+	}
+	const dir = "/run/systemd/inaccessible"
+	if os.Mkdir(dir, 0o755) != nil {
+		return
+	}
+	os.Mkdir(filepath.Join(dir, "dir"), 0)
+	for name, kind := range map[string]uint32{"reg": unix.S_IFREG, "fifo": unix.S_IFIFO, "sock": unix.S_IFSOCK, "chr": unix.S_IFCHR, "blk": unix.S_IFBLK} {
+		_ = unix.Mknod(filepath.Join(dir, name), kind, 0) // device nodes may be forbidden; few properties need them
+	}
 }
 
 func unavailable(why, hint string) error {
