@@ -155,6 +155,15 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) Response {
 	return res
 }
 
+// Refuse is the body of a call that was refused before it was dispatched.
+func (d *Dispatcher) Refuse(ctx context.Context, a messages.Authority, why *problem.Error) json.RawMessage {
+	b, err := json.Marshal(why)
+	if err != nil {
+		b = json.RawMessage(`{"code":"internal","message":"Something inside Sophia failed"}`)
+	}
+	return d.splice(ctx, a, b)
+}
+
 func (d *Dispatcher) run(ctx context.Context, set *registry.Set, call *registry.Call, r Request) (tool *registry.Tool, body json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
