@@ -80,7 +80,7 @@ func (c *Conn) Respond(d time.Duration, ready func() error) error {
 	}
 	defer f.Zero()
 	if f.Kind == Refused {
-		return refusal(f)
+		return f.Refusal()
 	}
 	if f.Kind != Challenge || len(f.Body) != NonceSize {
 		return problem.New("frame_malformed", "expected a challenge")
@@ -111,12 +111,13 @@ func (c *Conn) Expect(kind Kind, d time.Duration) (Frame, Sender, error) {
 	}
 	defer f.Zero()
 	if f.Kind == Refused {
-		return Frame{}, from, refusal(f)
+		return Frame{}, from, f.Refusal()
 	}
 	return Frame{}, from, problem.New("frame_malformed", "expected a frame of kind %d, got %d", kind, f.Kind)
 }
 
-func refusal(f Frame) error {
+// Refusal is the error that a frame of kind Refused carries.
+func (f Frame) Refusal() error {
 	var p problem.Error
 	if err := f.Into(&p); err != nil || p.Code == "" {
 		return problem.New("frame_malformed", "a refusal without a code")

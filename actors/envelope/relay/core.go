@@ -1,4 +1,4 @@
-package envelope
+package relay
 
 import "slices"
 
@@ -160,6 +160,8 @@ func (c *Core) redeem(e Redeem) []Action {
 	switch {
 	case !e.Handle:
 		return []Action{Deny{e.Req, CodeHandleUnknown}}
+	case c.spent:
+		return append([]Action{Deny{e.Req, CodeRedeemedAlready}}, c.close(CodeRedeemedAlready)...)
 	case !e.Bound:
 		// The right handle from a place that it was not served to.
 		return append([]Action{Deny{e.Req, CodeNotBound}}, c.close(CodeNotBound)...)
@@ -170,13 +172,8 @@ func (c *Core) redeem(e Redeem) []Action {
 	case Served:
 		c.phase, c.minter, c.spent = Redeeming, e.Req, true
 		return []Action{Mint{e.Req}}
-	case Gone:
-		if c.spent {
-			return []Action{Deny{e.Req, CodeRedeemedAlready}}
-		}
-		return []Action{Deny{e.Req, CodeGone}}
 	}
-	return append([]Action{Deny{e.Req, CodeRedeemedAlready}}, c.close(CodeRedeemedAlready)...)
+	return []Action{Deny{e.Req, CodeGone}}
 }
 
 func (c *Core) minted(e Minted) []Action {

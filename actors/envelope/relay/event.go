@@ -1,4 +1,4 @@
-package envelope
+package relay
 
 // Conn numbers a connection to the relay. Never reused within a relay's life.
 type Conn int
@@ -28,7 +28,7 @@ type (
 	Redeem struct {
 		Req    int
 		Handle bool // it is the handle
-		Bound  bool // launch, lease and wrapper digest are those of the plan
+		Bound  bool // to the plan's lease, and by the very process that was served
 	}
 	// Minted: the bearer that Mint asked for exists, or could not be made.
 	Minted struct {
