@@ -131,15 +131,12 @@ func (tx *Tx) blockAt(prefix []byte, ord uint32) (t *tail, err error) {
 	low := prefix
 	high := after(binary.BigEndian.AppendUint32(append([]byte(nil), prefix...), ord))
 	t = &tail{prefix: prefix}
-	var bad error
-	err = tx.view.scan(low, high, true, func(k, v []byte) bool {
-		t.first = binary.BigEndian.Uint32(k[len(prefix):])
-		t.postings, bad = fulltext.Decode(nil, t.first, v)
-		return false
-	})
-	if err == nil {
-		err = bad
+	k, v, ok, err := tx.view.last(low, high)
+	if err != nil || !ok {
+		return t, err
 	}
+	t.first = binary.BigEndian.Uint32(k[len(prefix):])
+	t.postings, err = fulltext.Decode(nil, t.first, v)
 	return t, err
 }
 

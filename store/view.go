@@ -95,3 +95,40 @@ func (v *view) scan(low, high []byte, reverse bool, f func(key, value []byte) bo
 func (v *view) scanPrefix(prefix []byte, reverse bool, f func(key, value []byte) bool) error {
 	return v.scan(prefix, after(prefix), reverse, f)
 }
+
+// last returns the last key of [low, high) and its value.
+func (v *view) last(low, high []byte) (key, value []byte, ok bool, err error) {
+	var own string
+	var ownValue []byte
+	if v.over != nil {
+		it := v.over.Iter()
+		found := false
+		if high != nil && it.Seek(string(high)) {
+			found = it.Prev()
+		} else {
+			found = it.Last()
+		}
+		for found && it.Value() == nil && it.Key() >= string(low) {
+			found = it.Prev()
+		}
+		if found && it.Key() >= string(low) {
+			own, ownValue, ok = it.Key(), it.Value(), true
+		}
+	}
+	for {
+		k, val, found, err := v.snap.Last(low, high)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if !found || ok && string(k) <= own {
+			return []byte(own), ownValue, ok, nil
+		}
+		if v.over == nil {
+			return k, val, true, nil
+		}
+		if written, hidden := v.over.Get(string(k)); !hidden || written != nil {
+			return k, val, true, nil
+		}
+		high = k // deleted by this write: what is before it?
+	}
+}

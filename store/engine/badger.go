@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,10 @@ func (e *badgerEngine) Limit() (int, int) {
 func (e *badgerEngine) Check() error { return e.db.VerifyChecksum() }
 func (e *badgerEngine) Close() error { return e.db.Close() }
 
-type badgerSnapshot struct{ txn *badger.Txn }
+type badgerSnapshot struct {
+	txn  *badger.Txn
+	back *badger.Iterator // kept for Last: making one costs far more than a seek
+}
 
 func (s *badgerSnapshot) Get(key []byte) ([]byte, bool, error) {
 	item, err := s.txn.Get(key)
@@ -134,7 +138,32 @@ func (s *badgerSnapshot) Scan(low, high []byte, reverse bool, f func(key, value 
 	return nil
 }
 
-func (s *badgerSnapshot) Close() { s.txn.Discard() }
+func (s *badgerSnapshot) Last(low, high []byte) (key, value []byte, ok bool, err error) {
+	if s.back == nil {
+		s.back = s.txn.NewIterator(badger.IteratorOptions{Reverse: true})
+	}
+	if high == nil {
+		s.back.Rewind()
+	} else {
+		s.back.Seek(high)
+		if s.back.Valid() && bytes.Equal(s.back.Item().Key(), high) {
+			s.back.Next()
+		}
+	}
+	if !s.back.Valid() || bytes.Compare(s.back.Item().Key(), low) < 0 {
+		return nil, nil, false, nil
+	}
+	item := s.back.Item()
+	value, err = item.ValueCopy(nil)
+	return item.KeyCopy(nil), value, err == nil, err
+}
+
+func (s *badgerSnapshot) Close() {
+	if s.back != nil {
+		s.back.Close()
+	}
+	s.txn.Discard()
+}
 
 // commonPrefix narrows the tables that an iterator has to look into.
 func commonPrefix(low, high []byte) []byte {

@@ -36,5 +36,8 @@ type Snapshot interface {
 	// low when reverse, until f returns false. A nil high is the end of all
 	// keys. key and value are valid only within f.
 	Scan(low, high []byte, reverse bool, f func(key, value []byte) bool) error
+	// Last returns the last key of [low, high). ok is false when there is none.
+	// key and value may be kept. It is meant for many calls on one snapshot.
+	Last(low, high []byte) (key, value []byte, ok bool, err error)
 	Close()
 }

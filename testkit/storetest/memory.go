@@ -113,4 +113,12 @@ func (s *memorySnapshot) Scan(low, high []byte, reverse bool, f func(key, value 
 	return nil
 }
 
+func (s *memorySnapshot) Last(low, high []byte) (key, value []byte, ok bool, err error) {
+	err = s.Scan(low, high, true, func(k, v []byte) bool {
+		key, value, ok = k, v, true
+		return false
+	})
+	return key, value, ok, err
+}
+
 func (s *memorySnapshot) Close() {}
