@@ -55,14 +55,15 @@ type RunCall struct {
 
 // RunError says why a run did not return a value, and how to stay inside the limit.
 type RunError struct {
-	Kind    string `json:"kind"`
-	Name    string `json:"name,omitempty"`
-	Message string `json:"message"`
-	Line    int    `json:"line,omitempty"`   // 1-based, in the code as given
-	Column  int    `json:"column,omitempty"` // 1-based
-	Frame   string `json:"frame,omitempty"`  // the text of that line
-	Hint    string `json:"hint,omitempty"`
-	Limit   string `json:"limit,omitempty"`
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name,omitempty"`
+	Message string   `json:"message"`
+	Line    int      `json:"line,omitempty"`   // 1-based, in the code as given
+	Column  int      `json:"column,omitempty"` // 1-based
+	Frame   string   `json:"frame,omitempty"`  // the text of that line
+	Stack   []string `json:"stack,omitempty"`  // the snippet's own frames, innermost first: "name line:column"
+	Hint    string   `json:"hint,omitempty"`
+	Limit   string   `json:"limit,omitempty"`
 }
 
 // RunMemory is in bytes.
