@@ -12,17 +12,17 @@ type answer struct {
 }
 
 // Ask sends msg and waits for the actor's Reply. It returns an error value that
-// was sent as the answer as its error; ErrFull or ErrDown when the message was
-// not accepted; a *DownError, which matches ErrDown, as soon as the actor exits
-// without having answered; and the context's error when that ends first. Not
-// for use inside Receive.
+// was sent as the answer as its error; ErrFull or ErrDown itself when the message
+// was not accepted; a *DownError, which matches ErrDown, as soon as the actor
+// exits without having answered (it may have acted, or not); and the context's
+// error when that ends first. Not for use inside Receive.
 func (r *Ref) Ask(ctx context.Context, msg any) (any, error) {
 	ch := make(chan answer, 1)
 	token := new(actor.PID) // travels as the sender; its address is the ask's identity
 	r.mu.Lock()
 	if r.ended {
-		defer r.mu.Unlock()
-		return nil, &DownError{Path: r.Path(), Reason: r.reason}
+		r.mu.Unlock()
+		return nil, ErrDown
 	}
 	x := r.extra()
 	if x.asks == nil {

@@ -248,7 +248,7 @@ func (c *cell) leave() {
 		c.tree.tell(lifeExited{c.m, c.gen, reason})
 		return
 	}
-	c.tree.stray.remove(&c.Ref)
+	c.tree.whole.remove(&c.Ref)
 	c.tree.report(Exited{Path: c.Path(), Gen: c.gen, Reason: reason, Late: true})
 }
 

@@ -15,12 +15,13 @@ type core struct {
 	max      int
 	within   time.Duration
 	delay    func(n int) time.Duration
+	life     func() uint64 // numbers the lives, from 1
 
 	first, last *kid // by order of start
 	low         *kid // no kid before it is waiting
 	high        *kid // no kid after it is marked
 	kids        int
-	gen, seq    uint64
+	seq         uint64
 
 	crashes  []time.Duration // within the window
 	wait     time.Duration   // back-off that the next starts owe
@@ -310,8 +311,7 @@ func (c *core) stepClosing(now time.Duration, out []action) []action {
 }
 
 func (c *core) start(k *kid, now time.Duration, out []action) []action {
-	c.gen++
-	k.gen = c.gen
+	k.gen = c.life()
 	c.starting++
 	c.set(k, starting, now)
 	return append(out, action{do: doStart, k: k})

@@ -201,6 +201,8 @@ func TestCore_Properties(t *testing.T) {
 			within:   rapid.SampledFrom([]time.Duration{0, 5 * time.Second, time.Minute}).Draw(t, "within"),
 			delay:    Backoff{Base: base}.delay,
 		}}
+		lives := uint64(0)
+		m.core.life = func() uint64 { lives++; return lives }
 		for range rapid.IntRange(0, 5).Draw(t, "kids") {
 			m.perform(m.core.add(m.kid(), m.now))
 		}

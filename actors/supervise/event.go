@@ -7,8 +7,7 @@ import (
 
 // Event is one of Started, Exited, Restarting, GaveUp, Abandoned, DeadLetter
 // and Full. Path is the ID of the tree and those of its descendants, joined by
-// "/"; Gen counts the lives that the tree has started, so a path and a Gen name
-// one life.
+// "/". Gen numbers the lives of the whole tree in the order of their starts.
 type Event interface {
 	fmt.Stringer
 	event()

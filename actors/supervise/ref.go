@@ -48,7 +48,7 @@ const (
 // Path is the ID of the tree and of its descendants down to this actor.
 func (r *Ref) Path() string { return r.tree.path + "/" + r.id }
 
-// Gen counts the lives that the actor's tree has started; with Path it names this one.
+// Gen numbers the lives of the whole tree in the order of their starts.
 func (r *Ref) Gen() uint64 { return r.gen }
 
 // Tree returns the tree behind this Ref when the child is a tree, or nil.

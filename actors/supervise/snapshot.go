@@ -27,10 +27,10 @@ type Status struct {
 // tree has ended.
 func (t *Tree) Snapshot() []Status {
 	out := t.snapshot()
-	t.stray.mu.Lock()
-	defer t.stray.mu.Unlock()
+	t.whole.mu.Lock()
+	defer t.whole.mu.Unlock()
 	n := len(out)
-	for r := range t.stray.refs {
+	for r := range t.whole.strays {
 		if strings.HasPrefix(r.tree.path+"/", t.path+"/") {
 			out = append(out, Status{Path: r.Path(), Gen: r.gen, State: "abandoned", Queued: r.queued(), Refused: r.refused.Load()})
 		}

@@ -59,6 +59,7 @@ func (t *Tree) spawn(kids []Spec) bool {
 	s := &supervisor{t: t, core: core{
 		strategy: t.policy.Strategy, max: t.policy.Max,
 		within: t.policy.Within, delay: t.policy.Backoff.delay,
+		life: func() uint64 { return t.whole.lives.Add(1) },
 	}}
 	for _, k := range kids {
 		s.admit(k, nil)
@@ -176,9 +177,9 @@ func (s *supervisor) abandon(m *member, gen uint64, now time.Duration) {
 		return
 	}
 	ref := m.ref
-	s.t.stray.add(ref)
+	s.t.whole.add(ref)
 	if !ref.end(ErrAbandoned) {
-		s.t.stray.remove(ref) // it ended just now, and its exit is on the way
+		s.t.whole.remove(ref) // it ended just now, and its exit is on the way
 		return
 	}
 	s.quiet(m)
@@ -271,7 +272,9 @@ func (s *supervisor) halt(m *member) {
 		m.ref.sub.tell(stopTree{})
 		return
 	}
-	s.arm(m, m.spec.Stop.grace(), overdue{m, m.gen})
+	if !m.cut { // it may be dying already, with its kill time running
+		s.arm(m, m.spec.Stop.grace(), overdue{m, m.gen})
+	}
 	m.ref.close(asked)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -23,7 +24,7 @@ type Tree struct {
 	policy    Policy
 	intercept Interceptor
 	token     *actor.PID // marks messages from the tree's own machinery
-	stray     *strays    // shared by the whole tree
+	whole     *whole     // shared with the trees above and below
 	parent    *Tree
 	m         *member // in the parent
 	ref       *Ref    // of this tree, in the parent
@@ -67,7 +68,7 @@ func Start(e *actor.Engine, path string, p Policy, kids ...Spec) (*Tree, error) 
 		return nil, fmt.Errorf("supervise: the path %q is empty or contains #", path)
 	}
 	t := newTree(e, path, path, p)
-	t.stray = &strays{refs: make(map[*Ref]struct{})}
+	t.whole = &whole{strays: make(map[*Ref]struct{})}
 	if !t.spawn(kids) {
 		return nil, fmt.Errorf("supervise: a tree at %q: %w", path, ErrExists)
 	}
@@ -100,7 +101,7 @@ func nest(parent *Tree, m *member) *Tree {
 	}
 	kind := parent.kind + "/" + m.id + "#" + strconv.FormatUint(m.gen, 10)
 	t := newTree(parent.engine, parent.path+"/"+m.id, kind, p)
-	t.stray, t.parent, t.m = parent.stray, parent, m
+	t.whole, t.parent, t.m = parent.whole, parent, m
 	return t
 }
 
@@ -187,7 +188,7 @@ func (t *Tree) Stop(ctx context.Context) (unstopped []string, err error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	return t.stray.below(t.path), err
+	return t.whole.below(t.path), err
 }
 
 // Done is closed when the tree has ended and its children have exited or were
@@ -227,30 +228,31 @@ func (t *Tree) report(e Event) {
 	t.policy.Report(e)
 }
 
-// strays are the lives that were abandoned and have not ended yet.
-type strays struct {
-	mu   sync.Mutex
-	refs map[*Ref]struct{}
+// whole is what a tree shares with its nested trees.
+type whole struct {
+	lives  atomic.Uint64 // started so far
+	mu     sync.Mutex
+	strays map[*Ref]struct{} // abandoned and not ended yet
 }
 
-func (s *strays) add(r *Ref) {
+func (s *whole) add(r *Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refs[r] = struct{}{}
+	s.strays[r] = struct{}{}
 }
 
-func (s *strays) remove(r *Ref) {
+func (s *whole) remove(r *Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.refs, r)
+	delete(s.strays, r)
 }
 
 // below returns the sorted paths of the strays of a tree.
-func (s *strays) below(path string) []string {
+func (s *whole) below(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
-	for r := range s.refs {
+	for r := range s.strays {
 		if strings.HasPrefix(r.tree.path+"/", path+"/") {
 			out = append(out, r.Path()+"#"+strconv.FormatUint(r.gen, 10))
 		}
