@@ -20,3 +20,10 @@ const (
 	CredentialBlank       = "blank"                // logged out in the overlay; the real file stays
 	CredentialNone        = "none"                 // the harness has no credential file
 )
+
+// CredentialOutcome is what became of a launch's credential.
+type CredentialOutcome struct {
+	Outcome string `json:"outcome"`
+	SHA256  string `json:"sha256,omitempty"` // of the real file as this launch last knew it
+	Kept    string `json:"kept,omitempty"`   // where the overlay's side of a conflict is
+}
