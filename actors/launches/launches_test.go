@@ -189,7 +189,7 @@ func TestLaunch_TouchedConfigKeepsTheOverlayAndNamesTheFile(t *testing.T) {
 		l, _ := w.running(t, s)
 		w.ended[l.Launch] <- messages.HostReport{Stage: messages.StageExited}
 		l = until(t, s, l.Launch, messages.LeaseFailed)
-		if l.Code != lease.CodeEvidenceMismatch || !slices.Contains(l.Evidence.Changed, "/home/o/.gitconfig") || slices.Contains(w.happened(), "removed") {
+		if l.Code != lease.CodeEvidenceChanged || !slices.Contains(l.Evidence.Changed, "/home/o/.gitconfig") || slices.Contains(w.happened(), "removed") {
 			t.Errorf("%s %+v, happened %v", l.Code, l.Evidence, w.happened())
 		}
 	})

@@ -47,9 +47,9 @@ type Order struct {
 	Rows, Cols    uint16 // of the terminal before a viewer comes
 }
 
-// Host is everything that touches the machine. Every method may be called
-// again for the same launch after a crash, and then finishes what the first
-// call began. Errors are *problem.Error.
+// Host is everything that touches the machine. Every method but Start, which is
+// called once, may be called again for the same launch after a crash, and then
+// finishes what the first call began. Errors are *problem.Error.
 type Host interface {
 	// Verify holds the harness's bytes, compares them with the plan and
 	// witnesses the version. The caller closes what it gets.

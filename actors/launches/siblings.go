@@ -54,7 +54,7 @@ func gone(r messages.HostReport) lease.UnitGone {
 	switch {
 	case r.Stage == messages.StageRefused:
 		return lease.UnitGone{Code: r.Code, Reason: r.Message}
-	case r.Stage == messages.StageExited && r.ExitCode != 0:
+	case r.Stage == messages.StageExited && (r.ExitCode != 0 || r.Signal != ""):
 		return lease.UnitGone{Code: "harness_failed", Reason: r.Message}
 	case r.Stage == messages.StageExited:
 		return lease.UnitGone{}

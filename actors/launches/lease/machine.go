@@ -16,7 +16,7 @@ const (
 	CodePlanDigest       = "plan_digest_mismatch"
 	CodeDaemonRestarted  = "daemon_restarted"
 	CodeActorRestarted   = "launch_actor_restarted"
-	CodeEvidenceMismatch = "isolation_evidence_mismatch"
+	CodeEvidenceChanged = "isolation_evidence_changed"
 	CodeNeverProven      = "credential_never_proven"
 )
 
@@ -222,9 +222,9 @@ func (m *machine) compared(ev messages.Evidence) {
 	m.l.Evidence = &ev
 	if !ev.Untouched {
 		// The overlay stays: it is what the owner needs to see what happened.
-		m.l.Outcome, m.l.Code = messages.LeaseFailed, CodeEvidenceMismatch
+		m.l.Outcome, m.l.Code = messages.LeaseFailed, CodeEvidenceChanged
 		m.l.Reason = "Changed during the launch: " + strings.Join(ev.Changed, ", ")
-		m.to(messages.LeaseFailed, CodeEvidenceMismatch)
+		m.to(messages.LeaseFailed, CodeEvidenceChanged)
 		return
 	}
 	m.changed = true

@@ -70,7 +70,7 @@ func TestLease_Endings(t *testing.T) {
 		{"stopped by the owner", append(append(upTo(6), StopAsked{Code: "stopped_by_owner"}), ending...), messages.LeaseEnded, "stopped_by_owner"},
 		{"ends before the proof", append(upTo(5), ending...), messages.LeaseFailed, CodeNeverProven},
 		{"host refuses", append(append(upTo(5), UnitGone{Code: "managed_harness_identity_changed"}), ending[1:]...), messages.LeaseFailed, "managed_harness_identity_changed"},
-		{"config home touched", append(upTo(6), UnitGone{}, Quiet{}, Compared{messages.Evidence{Changed: []string{"/h/.gitconfig"}}}), messages.LeaseFailed, CodeEvidenceMismatch},
+		{"config home touched", append(upTo(6), UnitGone{}, Quiet{}, Compared{messages.Evidence{Changed: []string{"/h/.gitconfig"}}}), messages.LeaseFailed, CodeEvidenceChanged},
 		{"survivors that die later", append(upTo(6), UnitGone{}, Unquiet{"pid 7"}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{}), messages.LeaseEnded, ""},
 		{"daemon restarted while asking", append(upTo(1), Recovered{Code: CodeDaemonRestarted}), messages.LeaseRefused, CodeDaemonRestarted},
 		{"daemon restarted while running", append(append(upTo(6), Recovered{Code: CodeDaemonRestarted}), ending...), messages.LeaseFailed, CodeDaemonRestarted},

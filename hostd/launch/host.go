@@ -1,0 +1,274 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sophia/actors/launches"
+	"sophia/actors/launches/lease"
+	"sophia/hostd/evidence"
+	"sophia/hostd/harness"
+	"sophia/hostd/harness/contracts"
+	"sophia/hostd/manifest"
+	"sophia/hostd/overlay"
+	"sophia/hostd/paths"
+	"sophia/hostd/unit"
+	"sophia/messages"
+	"sophia/messages/problem"
+)
+
+// Custodian gives a rotated credential back to the real file. Outcomes are
+// messages.Credential….
+type Custodian interface {
+	Return(ctx context.Context, c messages.CredentialCopy) (outcome string, err error)
+}
+
+// Host is this machine, as launches.Host wants it.
+type Host struct {
+	Dirs      paths.Dirs
+	Contracts contracts.Set
+	Verifier  harness.Verifier
+	Units     *unit.Manager
+	Programs  Programs
+	Custodian Custodian
+	Home      string   // the owner's
+	Environ   []string // the daemon's, of which the harness gets a scrubbed copy
+}
+
+const (
+	envelopeSocket = "envelope.sock"
+	terminalSocket = "terminal.sock"
+	reportFile     = "report.json"
+
+	backlog      = 256 << 10        // bytes of terminal output kept for a viewer to come (spec managed-launch)
+	manifestLife = 30 * time.Second // from its writing to its consumption
+	fastFailure  = 5 * time.Second  // a harness that ends sooner has failed to start
+	failureGrace = 30 * time.Second // how long the output of such a failure can still be read
+	killGrace    = unit.StopTimeout + 2*time.Second
+	survivorPoll = 100 * time.Millisecond
+	maxReport    = 64 << 10 // bytes
+)
+
+func (h *Host) folder(launch string) string { return filepath.Join(h.Dirs.Launches(), launch) }
+
+// EnvelopeSocket is where the launch's envelope relay listens.
+func (h *Host) EnvelopeSocket(launch string) string {
+	return filepath.Join(h.folder(launch), envelopeSocket)
+}
+
+// TerminalSocket implements launches.Host.
+func (h *Host) TerminalSocket(launch string) string {
+	return filepath.Join(h.folder(launch), terminalSocket)
+}
+
+// Ready says whether launches can run here at all: systemd answers, and the
+// daemon is a unit of it that launches can be bound to.
+func (h *Host) Ready(ctx context.Context) error {
+	_, err := h.daemonUnit(ctx)
+	return err
+}
+
+func (h *Host) daemonUnit(ctx context.Context) (string, error) {
+	if err := h.Units.Ping(ctx); err != nil {
+		return "", err
+	}
+	own, err := h.Units.OwnUnit(ctx)
+	if err == nil && own == "" {
+		err = problem.New("daemon_not_supervised", "the daemon does not run as a systemd unit, so a launch could outlive it").
+			WithHint("Start it as a service: sophia down, then sophia up.")
+	}
+	return own, err
+}
+
+// Verify implements launches.Host.
+func (h *Host) Verify(ctx context.Context, p messages.Plan) (launches.Held, error) {
+	return h.Verifier.Verify(ctx, p.Harness, p.HarnessIdentity)
+}
+
+// Start implements launches.Host.
+func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRef, []messages.SourceState, error) {
+	p := s.Plan
+	daemon, err := h.daemonUnit(ctx)
+	if err != nil {
+		return messages.UnitRef{}, nil, err
+	}
+	built, err := overlay.Builder{Contracts: h.Contracts}.Build(ctx, overlay.Request{
+		Plan: p, LaunchDir: h.folder(p.Launch), WrapperPath: p.Wrapper.Path, EnvelopeSocket: h.EnvelopeSocket(p.Launch),
+		RealHome: h.Home, Env: h.Environ,
+	})
+	if err != nil {
+		return messages.UnitRef{}, nil, err
+	}
+	before, err := evidence.Take(ctx, built.Sources)
+	if err != nil {
+		return messages.UnitRef{}, nil, err
+	}
+	path := filepath.Join(h.folder(p.Launch), manifest.FileName)
+	digest, err := manifest.Write(path, h.manifest(s, built))
+	if err != nil {
+		return messages.UnitRef{}, before, err
+	}
+	if held, ok := s.Held.(*harness.Held); ok {
+		if err := held.Recheck(); err != nil {
+			return messages.UnitRef{}, before, err
+		}
+	}
+	ref, err := h.Units.Start(ctx, unit.Spec{
+		Launch: p.Launch, Host: p.Host.Path, Manifest: path, Digest: digest, Daemon: daemon, Confine: p.Confine,
+		ReadWrite: []string{p.WorkspaceDir.Path, h.folder(p.Launch)},
+		ReadOnly:  []string{h.Programs.Dir, filepath.Dir(p.HarnessIdentity.Path), h.Dirs.Broker()},
+	})
+	return ref, before, err
+}
+
+func (h *Host) manifest(s launches.StartSpec, built overlay.Built) messages.Manifest {
+	p := s.Plan
+	env := built.Env
+	if env["TERM"] == "" {
+		env["TERM"] = "xterm-256color" // the daemon has none; a viewer's terminal is asked for no more than this
+	}
+	return messages.Manifest{
+		Version: manifest.Version, Launch: p.Launch, Lease: p.Lease, PlanDigest: s.PlanDigest,
+		Host: p.Host, Harness: p.HarnessIdentity, Wrapper: p.Wrapper, Launcher: p.Launcher, Workspace: p.WorkspaceDir,
+		Argv: built.Argv, Environment: env, Overlay: built.Overlay,
+		Terminal: messages.TerminalSpec{Socket: h.TerminalSocket(p.Launch), TokenSHA256: s.TokenSHA256, Backlog: backlog,
+			Rows: max(s.Rows, 24), Cols: max(s.Cols, 80)},
+		ReportPath: filepath.Join(h.folder(p.Launch), reportFile), Expires: time.Now().Add(manifestLife).UTC(),
+		FastFailureMS: int(fastFailure.Milliseconds()), GraceMS: int(failureGrace.Milliseconds()),
+	}
+}
+
+// Watch implements launches.Host.
+func (h *Host) Watch(ctx context.Context, launch string, u messages.UnitRef) (messages.HostReport, error) {
+	for range h.Units.Watch(ctx, u) {
+	}
+	if err := ctx.Err(); err != nil {
+		return messages.HostReport{}, err
+	}
+	return h.report(launch)
+}
+
+// report reads what the host last said; a host that said nothing is a zero
+// report.
+func (h *Host) report(launch string) (r messages.HostReport, err error) {
+	f, err := os.Open(filepath.Join(h.folder(launch), reportFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxReport))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	return r, err
+}
+
+// Stop implements launches.Host.
+func (h *Host) Stop(ctx context.Context, launch string, u messages.UnitRef) error {
+	if u.Name == "" {
+		found, err := h.Units.Reference(ctx, unit.Name(launch))
+		if problem.CodeOf(err) == "unit_missing" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		u = found
+	}
+	return h.Units.End(ctx, u, killGrace)
+}
+
+// Quiet implements launches.Host.
+func (h *Host) Quiet(ctx context.Context, launch string, u messages.UnitRef, bound time.Duration) (string, error) {
+	mark := unit.Mark{Launch: launch, Folder: h.folder(launch)}
+	bounded, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	wait := func() ([]unit.Survivor, error) { return unit.WaitQuiet(bounded, u, mark, nil) }
+	if u.Name == "" { // its start was cut off: no group was ever validated
+		wait = func() ([]unit.Survivor, error) { return survivors(bounded, mark) }
+	}
+	alive, err := wait()
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case len(alive) > 0:
+		return describe(alive), nil
+	}
+	return "", err
+}
+
+// survivors waits until nobody carries the mark, or ctx ends.
+func survivors(ctx context.Context, mark unit.Mark) ([]unit.Survivor, error) {
+	tick := time.NewTicker(survivorPoll)
+	defer tick.Stop()
+	for {
+		alive, err := unit.Survivors(mark)
+		if err != nil || len(alive) == 0 {
+			return nil, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return alive, nil
+		}
+	}
+}
+
+func describe(alive []unit.Survivor) string {
+	var out []string
+	for _, s := range alive {
+		out = append(out, fmt.Sprintf("pid %d (%s): %s", s.PID, s.Command, s.Why))
+	}
+	return strings.Join(out, "; ")
+}
+
+// Compare implements launches.Host. The evidence comes first: a credential that
+// is written back changes a source.
+func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence, error) {
+	var before []messages.SourceState
+	if l.Evidence != nil {
+		before = l.Evidence.Before
+	}
+	ev, err := evidence.Complete(ctx, before)
+	if err != nil && problem.CodeOf(err) != lease.CodeEvidenceChanged {
+		return ev, err
+	}
+	credential, err := overlay.Credential(h.folder(l.Launch))
+	if err != nil || credential == nil {
+		return ev, err
+	}
+	ev.Credential, err = h.Custodian.Return(ctx, *credential)
+	return ev, err
+}
+
+// Remove implements launches.Host.
+func (h *Host) Remove(ctx context.Context, launch string) error {
+	h.Units.Release(ctx, unit.Name(launch))
+	return overlay.Remove(h.folder(launch))
+}
+
+// Folders implements launches.Host.
+func (h *Host) Folders() ([]string, error) {
+	entries, err := os.ReadDir(h.Dirs.Launches())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, err
+}
