@@ -30,6 +30,8 @@ type keeper struct {
 	actions []lease.Action
 	storing bool
 
+	revoking bool
+
 	waiting  []waiter
 	proofs   []proof
 	withdraw context.CancelFunc
@@ -70,6 +72,16 @@ func (k *keeper) Receive(c *actor.Context) {
 		k.stored(c, m.err)
 	case retry:
 		k.store(c)
+	case revoked:
+		if m.err != nil {
+			k.s.o.Log.Error("connection not revoked", "launch", k.la.id, "err", m.err)
+			supervise.After(c, storeRetry, revokeAgain{})
+			return
+		}
+		k.revoking = false
+		k.drain(c)
+	case revokeAgain:
+		k.revoke(c)
 	case joined:
 		if m.err != nil {
 			k.s.o.Log.Error("launch's actors did not start", "launch", k.la.id, "err", m.err)
@@ -117,9 +129,11 @@ func (k *keeper) on(c *actor.Context, ev lease.Event) {
 
 func (k *keeper) drain(c *actor.Context) {
 	for !k.storing && len(k.queue) > 0 {
-		ev := k.queue[0]
+		next, actions, changed := lease.Step(k.l, k.queue[0], time.Now())
+		if changed && k.revoking && lease.Final(next.State) {
+			return
+		}
 		k.queue = k.queue[1:]
-		next, actions, changed := lease.Step(k.l, ev, time.Now())
 		if !changed {
 			continue
 		}
@@ -209,13 +223,15 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 		k.delegate(c, a)
 	case lease.Revoke:
 		k.drop()
-		supervise.Go(c, func(ctx context.Context) any {
-			if err := k.s.p.Connections.RevokeForLease(ctx, l.ID); err != nil {
-				k.s.o.Log.Error("connection not revoked", "launch", l.Launch, "err", err)
-			}
-			return nil
-		})
+		k.revoke(c)
 	}
+}
+
+// revoke ends the lease's connection. No lease ends before that is on disk.
+func (k *keeper) revoke(c *actor.Context) {
+	k.revoking = true
+	id := k.l.ID
+	supervise.Go(c, func(ctx context.Context) any { return revoked{k.s.p.Connections.RevokeForLease(ctx, id)} })
 }
 
 func (k *keeper) delegate(c *actor.Context, a lease.Action) {

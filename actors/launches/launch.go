@@ -93,10 +93,12 @@ type (
 
 // Messages of the lease's actor to itself: what came back from beside.
 type (
-	stored   struct{ err error }
-	retry    struct{}
-	joined   struct{ err error }
-	verified struct {
+	stored      struct{ err error }
+	retry       struct{}
+	revoked     struct{ err error }
+	revokeAgain struct{}
+	joined      struct{ err error }
+	verified    struct {
 		held Held
 		err  error
 	}

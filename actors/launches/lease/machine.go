@@ -10,14 +10,14 @@ import (
 
 // Codes that the machine itself gives.
 const (
-	CodeDenied           = "approval_denied"
-	CodeTimedOut         = "approval_timed_out"
-	CodeWithdrawn        = "approval_withdrawn"
-	CodePlanDigest       = "plan_digest_mismatch"
-	CodeDaemonRestarted  = "daemon_restarted"
-	CodeActorRestarted   = "launch_actor_restarted"
+	CodeDenied          = "approval_denied"
+	CodeTimedOut        = "approval_timed_out"
+	CodeWithdrawn       = "approval_withdrawn"
+	CodePlanDigest      = "plan_digest_mismatch"
+	CodeDaemonRestarted = "daemon_restarted"
+	CodeActorRestarted  = "launch_actor_restarted"
 	CodeEvidenceChanged = "isolation_evidence_changed"
-	CodeNeverProven      = "credential_never_proven"
+	CodeNeverProven     = "credential_never_proven"
 )
 
 // Final says that nothing more happens to a lease in this state.
@@ -171,7 +171,7 @@ func (m *machine) started(e Started) {
 func (m *machine) refused(e Refused) {
 	switch {
 	case m.in(messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying):
-		m.finish(messages.LeaseRefused, e.Code, e.Reason, Revoke)
+		m.finish(messages.LeaseRefused, e.Code, e.Reason)
 	case m.in(messages.LeaseStarting):
 		// How far the start came is not known: everything that follows a unit
 		// follows this too.
@@ -187,7 +187,7 @@ func (m *machine) stopAsked(e StopAsked) {
 	case m.in(messages.LeaseProposed, messages.LeasePending):
 		m.finish(messages.LeaseRefused, CodeWithdrawn, e.Reason, Withdraw)
 	case m.in(messages.LeaseApproved, messages.LeaseVerifying):
-		m.finish(messages.LeaseRefused, e.Code, e.Reason, Revoke)
+		m.finish(messages.LeaseRefused, e.Code, e.Reason)
 	case m.in(messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning):
 		m.outcome(messages.LeaseEnded, e.Code, e.Reason)
 		m.to(messages.LeaseStopping, e.Code, Revoke, StopUnit)
@@ -237,7 +237,7 @@ func (m *machine) compared(ev messages.Evidence) {
 func (m *machine) recovered(e Recovered) {
 	switch m.l.State {
 	case messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying:
-		m.finish(messages.LeaseRefused, e.Code, e.Reason, Withdraw, Revoke)
+		m.finish(messages.LeaseRefused, e.Code, e.Reason, Withdraw)
 	case messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping:
 		m.outcome(messages.LeaseFailed, e.Code, e.Reason)
 		m.to(messages.LeaseStopping, e.Code, Revoke, StopUnit)
