@@ -1,4 +1,3 @@
-// Package envelope is the two ends of a launch's envelope socket: what the
-// daemon's relay actor (actors/envelope) listens with, and how the wrapper
-// fetches its envelope and deposits the bearer.
+// Package envelope is the daemon's end of a launch's envelope socket: what the
+// relay actor (actors/envelope) listens with. The other end is in package wrapper.
 package envelope

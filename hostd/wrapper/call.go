@@ -45,7 +45,7 @@ func (p *Proxy) try(ctx context.Context, m message) error {
 	case res.StatusCode == http.StatusUnauthorized:
 		p.over(errOver())
 		return errOver()
-	case res.StatusCode == http.StatusNotFound && header.Get("Mcp-Session-Id") != "":
+	case res.StatusCode == http.StatusNotFound && header.Get(headerSession) != "":
 		if err := p.renew(ctx, lives); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (p *Proxy) try(ctx context.Context, m message) error {
 		return refusalOf(res, body)
 	}
 	if m.method == "initialize" && m.era == "" && res.StatusCode == http.StatusOK {
-		p.session.began(m, res.Header.Get("Mcp-Session-Id"), answer)
+		p.session.began(m, res.Header.Get(headerSession), answer)
 	}
 	return p.emit(answer)
 }
@@ -103,7 +103,7 @@ func (p *Proxy) stream(m message, res *http.Response) error {
 		}
 		if answers(data, m.id) {
 			if m.method == "initialize" && m.era == "" {
-				p.session.began(m, res.Header.Get("Mcp-Session-Id"), data)
+				p.session.began(m, res.Header.Get(headerSession), data)
 			}
 			if err := p.emit(data); err != nil {
 				return err
@@ -145,7 +145,7 @@ func (p *Proxy) notify(ctx context.Context, m message) {
 		switch {
 		case res.StatusCode == http.StatusUnauthorized:
 			p.over(errOver())
-		case res.StatusCode == http.StatusNotFound && header.Get("Mcp-Session-Id") != "":
+		case res.StatusCode == http.StatusNotFound && header.Get(headerSession) != "":
 			return p.renew(ctx, lives)
 		}
 		return nil
@@ -196,7 +196,7 @@ func (p *Proxy) renew(ctx context.Context, lives int) error {
 	if err != nil {
 		return p.undelivered(first, err)
 	}
-	s.began(first, res.Header.Get("Mcp-Session-Id"), answer)
+	s.began(first, res.Header.Get(headerSession), answer)
 	h, now := s.headers()
 	if now == lives {
 		return refusalOf(res, answer)

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sophia/hostd/broker"
-	"sophia/hostd/envelope"
 	"sophia/messages/problem"
 	"sophia/messages/secret"
 )
@@ -48,7 +47,7 @@ func Harden() error {
 
 // Managed fetches, redeems, proves and deposits the credential of a launch.
 func Managed(ctx context.Context, launch, socket string) (*Credential, error) {
-	h, err := envelope.Fetch(ctx, socket, launch, Harden)
+	h, err := Fetch(ctx, socket, launch, Harden)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +59,7 @@ func Managed(ctx context.Context, launch, socket string) (*Credential, error) {
 	return &Credential{URL: h.MCP, Bearer: bearer, Lease: h.Lease, Over: h.Wait, close: func() { h.Close() }}, nil
 }
 
-func settle(ctx context.Context, h *envelope.Holding) (bearer *secret.Secret, err error) {
+func settle(ctx context.Context, h *Holding) (bearer *secret.Secret, err error) {
 	defer h.Secret.Zero()
 	b, err := broker.Dial(ctx, h.Broker)
 	if err != nil {

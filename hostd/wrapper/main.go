@@ -96,4 +96,3 @@ func serve(ctx context.Context, managed bool, launch, socket, url, file string, 
 	}
 	return p.Run(ctx)
 }
-

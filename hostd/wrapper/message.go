@@ -2,12 +2,20 @@ package wrapper
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
-
-	"github.com/mark3labs/mcp-go/mcp"
+	"strings"
 
 	"sophia/messages/problem"
+)
+
+// Header names of the protocol's HTTP transport.
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerSession = "Mcp-Session-Id"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
 )
 
 // message is what the proxy needs to know of a JSON-RPC message. The bytes are
@@ -60,13 +68,42 @@ func (m message) headers() http.Header {
 	if m.era == "" {
 		return h
 	}
-	h.Set(mcp.HeaderProtocolVersion, m.era)
-	for k, v := range mcp.StandardHeaders(m.era, mcp.MCPMethod(m.method), m.params) {
-		if len(v) <= headerBound {
+	for k, v := range map[string]string{headerVersion: m.era, headerMethod: m.method, headerName: m.subject()} {
+		if v = headerValue(v); v != "" && len(v) <= headerBound {
 			h.Set(k, v)
 		}
 	}
 	return h
+}
+
+// subject is what a request is about: the tool, prompt or resource.
+func (m message) subject() string {
+	var p struct {
+		Name string `json:"name"`
+		URI  string `json:"uri"`
+	}
+	_ = json.Unmarshal(m.params, &p)
+	switch m.method {
+	case "tools/call", "prompts/get":
+		return p.Name
+	case "resources/read":
+		return p.URI
+	}
+	return ""
+}
+
+// headerValue makes a value fit for a header: as it is when it is printable
+// ASCII without blanks at its ends, else base64 in the markers of SEP-2243.
+func headerValue(v string) string {
+	const before, after = "=?base64?", "?="
+	plain := strings.TrimSpace(v) == v && !(strings.HasPrefix(v, before) && strings.HasSuffix(v, after))
+	for _, c := range []byte(v) {
+		plain = plain && c >= ' ' && c <= '~'
+	}
+	if plain {
+		return v
+	}
+	return before + base64.StdEncoding.EncodeToString([]byte(v)) + after
 }
 
 // repeatable are the methods that only read: they may be sent again when it is

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"sync"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // session is the client's session with the daemon in the eras that have one.
@@ -24,10 +22,10 @@ func (s *session) headers() (h http.Header, lives int) {
 	defer s.mu.Unlock()
 	h = http.Header{}
 	if s.id != "" {
-		h.Set(mcp.HeaderSessionID, s.id)
+		h.Set(headerSession, s.id)
 	}
 	if s.version != "" {
-		h.Set(mcp.HeaderProtocolVersion, s.version)
+		h.Set(headerVersion, s.version)
 	}
 	return h, s.lives
 }

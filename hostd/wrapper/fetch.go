@@ -1,4 +1,4 @@
-package envelope
+package wrapper
 
 import (
 	"context"
@@ -24,6 +24,9 @@ type Holding struct {
 // fetchBound is how long the relay may take for a step: another wrapper may be
 // settling first.
 const fetchBound = 2 * time.Minute
+
+// writeBound is how long the relay may leave a packet unread.
+const writeBound = 5 * time.Second
 
 // Fetch connects to a launch's socket, answers the challenge and returns the
 // envelope. ready is called between the relay's look at this process and the
