@@ -32,6 +32,7 @@ type keeper struct {
 
 	revoking bool
 
+	siblings map[string]*supervise.Ref // as they said that they are there
 	waiting  []waiter
 	proofs   []proof
 	withdraw context.CancelFunc
@@ -109,8 +110,9 @@ func (k *keeper) Receive(c *actor.Context) {
 	case prove:
 		k.proofs = append(k.proofs, proof{m, supervise.ReplyTo(c)})
 		k.answerProofs(c)
-	case whatNow:
-		k.repeat(c)
+	case here:
+		k.siblings[m.id] = m.ref
+		k.repeat(m.id)
 	case leaseOver:
 		k.on(c, lease.StopAsked{Code: "lease_expired", Reason: "The lease's time is over."})
 	case proofOver:
@@ -220,7 +222,7 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 	case lease.Start:
 		k.start(c)
 	case lease.WatchUnit, lease.StopUnit, lease.Gate, lease.Compare, lease.Remove:
-		k.delegate(c, a)
+		k.delegate(a)
 	case lease.Revoke:
 		k.drop()
 		k.revoke(c)
@@ -234,36 +236,46 @@ func (k *keeper) revoke(c *actor.Context) {
 	supervise.Go(c, func(ctx context.Context) any { return revoked{k.s.p.Connections.RevokeForLease(ctx, id)} })
 }
 
-func (k *keeper) delegate(c *actor.Context, a lease.Action) {
-	switch a {
-	case lease.WatchUnit:
-		send(c, idUnit, watchUnit{k.l.Unit})
-	case lease.StopUnit:
-		send(c, idUnit, stopUnit{k.l.Unit})
-	case lease.Gate:
-		send(c, idCleanup, gate{k.l.Unit})
-	case lease.Compare:
-		send(c, idCleanup, compare{k.l})
-	case lease.Remove:
-		send(c, idCleanup, remove{})
+// delegate sends a sibling its work. One that has not said that it is there
+// gets it when it does.
+func (k *keeper) delegate(a lease.Action) {
+	id, msg := k.work(a)
+	if ref := k.siblings[id]; ref != nil {
+		_ = ref.Send(msg) // down: its next life says that it is there
 	}
 }
 
-// repeat tells a sibling that has come back what the lease waits for. Every
-// delegated action can be performed again.
-func (k *keeper) repeat(c *actor.Context) {
-	if k.storing {
-		return // the action follows when it is stored
+func (k *keeper) work(a lease.Action) (sibling string, msg any) {
+	switch a {
+	case lease.WatchUnit:
+		return idUnit, watchUnit{k.l.Unit}
+	case lease.StopUnit:
+		return idUnit, stopUnit{k.l.Unit}
+	case lease.Gate:
+		return idCleanup, gate{k.l.Unit}
+	case lease.Compare:
+		return idCleanup, compare{k.l}
+	default:
+		return idCleanup, remove{}
 	}
-	switch k.l.State {
-	case messages.LeaseRedeeming, messages.LeaseRunning:
-		k.delegate(c, lease.WatchUnit)
-	case messages.LeaseStopping:
-		k.delegate(c, lease.StopUnit)
-	case messages.LeaseQuiescing, messages.LeaseUnquiet:
-		k.delegate(c, lease.Gate)
-	case messages.LeaseEvidencing:
-		k.delegate(c, lease.Compare)
+}
+
+// repeat gives a sibling that has come (back) what the lease waits for. Every
+// delegated action can be performed again.
+func (k *keeper) repeat(sibling string) {
+	if k.storing {
+		return // what the new state wants is delegated once it is stored
+	}
+	wants := map[messages.LeaseState]lease.Action{
+		messages.LeaseRedeeming: lease.WatchUnit, messages.LeaseRunning: lease.WatchUnit, messages.LeaseStopping: lease.StopUnit,
+		messages.LeaseQuiescing: lease.Gate, messages.LeaseUnquiet: lease.Gate, messages.LeaseEvidencing: lease.Compare,
+	}
+	a, ok := wants[k.l.State]
+	if !ok {
+		return
+	}
+	if id, _ := k.work(a); id == sibling {
+		k.delegate(a)
 	}
 }
 

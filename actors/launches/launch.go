@@ -36,7 +36,7 @@ func (s *Service) subtree(l messages.Lease, o *Order, first lease.Event) supervi
 	la.last.Store(&l)
 	lives := 0
 	keeper := supervise.Spec{ID: idLease, Restart: supervise.Permanent, New: func() actor.Receiver {
-		k := &keeper{s: s, la: la, l: *la.last.Load(), first: first}
+		k := &keeper{s: s, la: la, l: *la.last.Load(), first: first, siblings: map[string]*supervise.Ref{}}
 		if lives++; lives > 1 {
 			k.first = lease.Recovered{Code: lease.CodeActorRestarted, Reason: "The launch's actor failed and was started again."}
 		}
@@ -71,9 +71,10 @@ func (s *Service) join(tree *supervise.Tree, la *launch, relay *envelope.Spec) (
 	return envelope, nil
 }
 
-// send tells a sibling. One that is down asks what to do in its next life.
-func send(c *actor.Context, id string, msg any) {
-	_ = supervise.Home(c).Lookup(id).Send(msg)
+// tell sends to the lease's actor. When that is down, its next life is
+// Recovered, which ends the launch whatever it was told, and restarts the rest.
+func tell(c *actor.Context, msg any) {
+	_ = supervise.Home(c).Lookup(idLease).Send(msg)
 }
 
 // Messages to the lease's actor, besides lease.Event.
@@ -85,8 +86,11 @@ type (
 		lease, wrapper string
 		handle         *secret.Secret
 	}
-	prove     struct{ connection, lease, nonce string } // Ask → messages.WorkReceipt
-	whatNow   struct{}                                  // from a restarted sibling
+	prove struct{ connection, lease, nonce string } // Ask → messages.WorkReceipt
+	here  struct {                                  // from a sibling's life, first of all
+		id  string
+		ref *supervise.Ref
+	}
 	leaseOver struct{}
 	proofOver struct{}
 )

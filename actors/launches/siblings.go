@@ -26,7 +26,7 @@ func (u *unitActor) Receive(c *actor.Context) {
 	launch, host := u.la.id, u.s.p.Host
 	switch m := c.Message().(type) {
 	case actor.Started:
-		send(c, idLease, whatNow{})
+		tell(c, here{idUnit, supervise.Self(c)})
 	case watchUnit:
 		supervise.Go(c, func(ctx context.Context) any {
 			report, err := host.Watch(ctx, launch, m.unit)
@@ -43,7 +43,7 @@ func (u *unitActor) Receive(c *actor.Context) {
 			return lease.UnitGone{}
 		})
 	case lease.UnitGone:
-		send(c, idLease, m)
+		tell(c, m)
 	case failed:
 		again(c, u.s, launch, m)
 	}
@@ -72,7 +72,7 @@ func (q *cleanupActor) Receive(c *actor.Context) {
 	launch, host := q.la.id, q.s.p.Host
 	switch m := c.Message().(type) {
 	case actor.Started:
-		send(c, idLease, whatNow{})
+		tell(c, here{idCleanup, supervise.Self(c)})
 	case gate:
 		bound := q.s.o.QuietBound
 		supervise.Go(c, func(ctx context.Context) any {
@@ -86,7 +86,7 @@ func (q *cleanupActor) Receive(c *actor.Context) {
 			return lease.Quiet{}
 		})
 	case unquiet:
-		send(c, idLease, lease.Unquiet{Survivors: m.survivors})
+		tell(c, lease.Unquiet{Survivors: m.survivors})
 		_ = supervise.Self(c).Send(m.again) // goes on watching
 	case compare:
 		supervise.Go(c, func(ctx context.Context) any {
@@ -104,7 +104,7 @@ func (q *cleanupActor) Receive(c *actor.Context) {
 			return lease.Removed{}
 		})
 	case lease.Event:
-		send(c, idLease, m)
+		tell(c, m)
 	case failed:
 		again(c, q.s, launch, m)
 	}
