@@ -7,6 +7,7 @@ import (
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/envelope/relay"
 	"sophia/actors/supervise"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -56,6 +57,15 @@ func (d *Directory) Receipt(ctx context.Context, launch string, pid int, bearer 
 		return messages.WorkReceipt{}, err
 	}
 	return v.(messages.WorkReceipt), nil
+}
+
+// Phase is how far a launch's credential has got; "" where there is no relay.
+func (d *Directory) Phase(ctx context.Context, launch string) relay.Phase {
+	v, err := d.ask(ctx, launch, phase{})
+	if err != nil {
+		return ""
+	}
+	return v.(relay.Phase)
 }
 
 func (d *Directory) ask(ctx context.Context, launch string, msg any) (any, error) {

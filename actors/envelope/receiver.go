@@ -55,7 +55,7 @@ type receiver struct {
 	closing error
 }
 
-// Messages to the relay. The first two are asked by the Directory.
+// Messages to the relay. The first three are asked by the Directory.
 type (
 	redeem struct { // → *secret.Secret
 		lease  string
@@ -67,6 +67,7 @@ type (
 		bearer [32]byte
 		nonce  string
 	}
+	phase struct{} // → relay.Phase
 	// what came back from beside
 	accepted   struct{ client Client }
 	stopped    struct{ err error } // accepting
@@ -149,6 +150,8 @@ func (r *receiver) Receive(c *actor.Context) {
 		r.step(c, relay.Minted{Req: m.req, OK: m.err == nil})
 	case prove:
 		r.prove(c, m)
+	case phase:
+		supervise.ReplyTo(c).Send(r.core.Phase())
 	case attested:
 		r.attested(c, m)
 	case relay.TimedOut:

@@ -18,16 +18,15 @@ import (
 // requests of the daemon, and the one answer. It answers by itself when none comes.
 func (p *Proxy) call(ctx context.Context, m message) {
 	err := p.patiently(ctx, func() error { return p.try(ctx, m) })
-	switch {
-	case err == nil:
-	case ctx.Err() != nil && p.why(ctx) == nil: // the client has cancelled, or is gone
-	case ctx.Err() != nil && problem.CodeOf(p.why(ctx)) == "": // likewise
-	default:
-		if over := p.why(ctx); problem.CodeOf(over) != "" {
-			err = over
-		}
-		p.write(failure(m.id, rpcUnavailable, err))
+	if err == nil {
+		return
 	}
+	if over := p.reason(); over != nil {
+		err = over
+	} else if ctx.Err() != nil {
+		return // the client has cancelled, or is gone
+	}
+	p.write(failure(m.id, rpcUnavailable, err))
 }
 
 // try is one attempt. An error with the code daemon_unreachable may be tried again.

@@ -102,7 +102,10 @@ func (p *Proxy) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			p.finish(ctx, 0)
-			return p.why(ctx)
+			if over := p.reason(); over != nil {
+				return over
+			}
+			return ctx.Err()
 		case l := <-lines:
 			switch {
 			case errors.Is(l.err, errTooLarge):
@@ -110,7 +113,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 			case l.err != nil:
 				p.finish(ctx, p.o.Drain)
 				p.goodbye()
-				return p.why(ctx)
+				return p.reason()
 			case len(l.text) > 0:
 				p.take(ctx, l.text)
 			}
@@ -118,13 +121,11 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 }
 
-func (p *Proxy) why(ctx context.Context) error {
+// reason is why the credential is no longer good, or nil.
+func (p *Proxy) reason() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended != nil {
-		return p.ended
-	}
-	return ctx.Err()
+	return p.ended
 }
 
 type line struct {
