@@ -1,0 +1,335 @@
+package engine
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	v8 "rogchap.com/v8go"
+
+	"sophia/actors/isolates/script"
+	"sophia/actors/isolates/wire"
+	"sophia/messages"
+)
+
+// HeapLimit is V8's heap in bytes.
+const HeapLimit = 8 << 20
+
+// flags: no code is ever generated at run time (W^X holds for the whole
+// process), and a regular expression that backtracks excessively is handed to
+// the linear-time engine.
+var flags = []string{
+	"--max-heap-size=8",
+	"--jitless",
+	"--single-threaded",
+	"--no-expose-wasm",
+	"--disallow-code-generation-from-strings",
+	"--enable-experimental-regexp-engine-on-excessive-backtracks",
+	"--stack-size=900",
+}
+
+//go:embed prelude/*.js
+var prelude embed.FS
+
+var preludeFiles = []string{"core", "sophia", "absent", "console", "web", "url", "run"}
+
+// Engine is one isolate with the prelude in it, good for one run.
+type Engine struct {
+	iso *v8.Isolate
+	ctx *v8.Context
+	out io.Writer
+
+	offer, settle, fire, start *v8.Function
+
+	program *script.Program
+	over    bool
+	result  wire.Frame // Done or Failed
+	calls   int        // sent and not answered
+	timers  map[int]*time.Timer
+	fired   chan int
+	lines   int
+	bytes   int
+	failure error // of writing to the daemon
+
+	stopped atomic.Pointer[string]
+}
+
+// New starts V8. It must be called on the goroutine that calls Run, with its
+// thread locked.
+func New(out io.Writer) (*Engine, error) {
+	v8.SetFlags(flags...)
+	e := &Engine{iso: v8.NewIsolate(), out: out, timers: map[int]*time.Timer{}, fired: make(chan int, Timers)}
+	host := v8.NewObjectTemplate(e.iso)
+	for name, f := range e.host() {
+		if err := host.Set(name, v8.NewFunctionTemplate(e.iso, f), v8.ReadOnly); err != nil {
+			return nil, err
+		}
+	}
+	e.ctx = v8.NewContext(e.iso)
+	source, err := assemble()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.load(source, host); err != nil {
+		return nil, fmt.Errorf("engine: prelude: %w", err)
+	}
+	return e, nil
+}
+
+// assemble puts the prelude's files into one function.
+func assemble() (string, error) {
+	var b strings.Builder
+	b.WriteString("(function (host, limitsJSON) { 'use strict'; const limits = JSON.parse(limitsJSON);\n")
+	for _, name := range preludeFiles {
+		text, err := prelude.ReadFile("prelude/" + name + ".js")
+		if err != nil {
+			return "", err
+		}
+		b.Write(text)
+	}
+	b.WriteString("\nhost.hook(); return { offer, settle, fire, start }; })")
+	return b.String(), nil
+}
+
+func (e *Engine) load(source string, host *v8.ObjectTemplate) error {
+	v, err := e.ctx.RunScript(source, "prelude")
+	if err != nil {
+		return err
+	}
+	f, err := v.AsFunction()
+	if err != nil {
+		return err
+	}
+	object, err := host.NewInstance(e.ctx)
+	if err != nil {
+		return err
+	}
+	limits, err := json.Marshal(limits())
+	if err != nil {
+		return err
+	}
+	text, err := v8.NewValue(e.iso, string(limits))
+	if err != nil {
+		return err
+	}
+	v, err = f.Call(v8.Undefined(e.iso), object, text)
+	if err != nil {
+		return err
+	}
+	bridge, err := v.AsObject()
+	if err != nil {
+		return err
+	}
+	for name, to := range map[string]**v8.Function{"offer": &e.offer, "settle": &e.settle, "fire": &e.fire, "start": &e.start} {
+		v, err := bridge.Get(name)
+		if err != nil {
+			return err
+		}
+		if *to, err = v.AsFunction(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Engine version and heap, for the worker's report.
+func (e *Engine) Report() wire.Report {
+	return wire.Report{HeapLimit: int64(e.iso.GetHeapStatistics().HeapSizeLimit), Engine: v8.Version()}
+}
+
+// Terminate stops the snippet from any goroutine. The frame that asked for it
+// must reach the loop as well, which may be waiting.
+func (e *Engine) Terminate(why string) {
+	if e.stopped.CompareAndSwap(nil, &why) {
+		e.iso.TerminateExecution()
+	}
+}
+
+// ErrClosed says that the daemon closed the pipe before the run was over.
+var ErrClosed = errors.New("engine: the daemon is gone")
+
+// Run takes one run from the frames and ends when it has written Done or Failed.
+func (e *Engine) Run(frames <-chan wire.Frame) error {
+	input := ""
+	for f := range frames {
+		switch f.Kind {
+		case wire.Methods:
+			if _, err := e.call(e.offer, string(f.Payload)); err != nil {
+				return fmt.Errorf("engine: methods: %w", err)
+			}
+		case wire.Input:
+			input = string(f.Payload)
+		case wire.Run:
+			if err := e.write(wire.Frame{Kind: wire.Began}); err != nil {
+				return err
+			}
+			e.begin(string(f.Payload), input)
+			return e.loop(frames)
+		default:
+			return fmt.Errorf("engine: %v before the run", f.Kind)
+		}
+	}
+	return ErrClosed
+}
+
+func (e *Engine) begin(code, input string) {
+	program, bad := script.Compile(code)
+	if bad != nil {
+		e.fail(bad)
+		return
+	}
+	e.program = program
+	v, err := e.ctx.RunScript(program.JS, script.Name)
+	if err != nil {
+		e.rejected(err)
+		return
+	}
+	f, err := v.AsFunction()
+	if err != nil {
+		e.fail(&messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: "The code is not a program"})
+		return
+	}
+	if _, err := e.call(e.start, f, program.Sole, input); err != nil {
+		e.interrupted(err)
+	}
+}
+
+// rejected explains what the parser of types accepted and V8 did not.
+func (e *Engine) rejected(err error) {
+	var js *v8.JSError
+	if e.terminated() || !errors.As(err, &js) {
+		return
+	}
+	bad := &messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: strings.TrimPrefix(js.Message, "SyntaxError: ")}
+	e.program.Locate(bad, "    at "+js.Location)
+	e.fail(bad)
+}
+
+// interrupted is for errors out of the prelude: it catches all that a snippet
+// throws, so what is left is a termination.
+func (e *Engine) interrupted(err error) {
+	if !e.terminated() {
+		e.fail(&messages.RunError{Kind: messages.KindRuntime, Name: "Error", Message: err.Error()})
+	}
+}
+
+func (e *Engine) loop(frames <-chan wire.Frame) error {
+	for {
+		if !e.over {
+			e.ctx.PerformMicrotaskCheckpoint()
+		}
+		if !e.terminated() && !e.over && e.calls == 0 && len(e.timers) == 0 {
+			e.fail(&messages.RunError{Kind: messages.KindRuntime, Name: "NeverSettled",
+				Message: "The code waits for a promise that nothing will settle: no Sophia call and no timer is under way",
+				Hint:    "Look for a `new Promise` whose resolve is never called."})
+		}
+		switch {
+		case e.failure != nil:
+			return e.failure
+		case e.over:
+			return e.end()
+		}
+		select {
+		case f, open := <-frames:
+			if !open {
+				return ErrClosed
+			}
+			e.receive(f)
+		case id := <-e.fired:
+			if _, waiting := e.timers[id]; waiting {
+				delete(e.timers, id)
+				if _, err := e.call(e.fire, int32(id)); err != nil {
+					e.interrupted(err)
+				}
+			}
+		}
+	}
+}
+
+func (e *Engine) receive(f wire.Frame) {
+	switch f.Kind {
+	case wire.Result:
+		e.calls--
+		if _, err := e.call(e.settle, int32(f.ID), f.OK, string(f.Payload)); err != nil {
+			e.interrupted(err)
+		}
+	case wire.Stop:
+		e.Terminate(f.Name)
+	}
+}
+
+// terminated ends the run when something stopped it from outside the snippet.
+func (e *Engine) terminated() bool {
+	switch why := e.stopped.Load(); {
+	case e.over && why == nil:
+		return false
+	case why != nil:
+		e.fail(&messages.RunError{Kind: *why, Message: "The run was stopped"})
+		return true
+	case heapLimitHit():
+		e.fail(OutOfMemory())
+		return true
+	}
+	return false
+}
+
+func (e *Engine) fail(bad *messages.RunError) {
+	if e.over {
+		return
+	}
+	b, err := json.Marshal(bad)
+	if err != nil {
+		e.failure = err
+		return
+	}
+	e.over, e.result = true, wire.Frame{Kind: wire.Failed, Payload: b}
+}
+
+func (e *Engine) end() error {
+	stats := e.iso.GetHeapStatistics()
+	b, err := json.Marshal(messages.RunMemory{HeapUsed: int64(stats.UsedHeapSize), HeapLimit: HeapLimit})
+	if err != nil {
+		return err
+	}
+	// One write: the daemon wakes up once.
+	both, err := wire.Append(nil, wire.Frame{Kind: wire.Stats, Payload: b})
+	if err != nil {
+		return err
+	}
+	if both, err = wire.Append(both, e.result); err != nil {
+		return err
+	}
+	_, err = e.out.Write(both)
+	return err
+}
+
+func (e *Engine) write(f wire.Frame) error {
+	err := wire.Write(e.out, f)
+	if err != nil && e.failure == nil {
+		e.failure = err
+	}
+	return err
+}
+
+// call enters V8. Arguments are strings, int32s, bools and functions.
+func (e *Engine) call(f *v8.Function, args ...any) (*v8.Value, error) {
+	values := make([]v8.Valuer, len(args))
+	for i, a := range args {
+		if fn, ok := a.(*v8.Function); ok {
+			values[i] = fn
+			continue
+		}
+		v, err := v8.NewValue(e.iso, a)
+		if err != nil {
+			return nil, err
+		}
+		defer v.Release()
+		values[i] = v
+	}
+	return f.Call(v8.Undefined(e.iso), values...)
+}

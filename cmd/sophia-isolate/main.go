@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+
+	"sophia/actors/isolates/script"
+	"sophia/actors/isolates/wire"
+	"sophia/cmd/sophia-isolate/engine"
+	"sophia/cmd/sophia-isolate/lockdown"
+)
+
+// The main thread is kept out of V8's way: see package engine.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	if len(os.Args) > 1 {
+		fmt.Fprintln(os.Stderr, "sophia-isolate takes no arguments: sophiad starts it.")
+		os.Exit(2)
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- serve()
+	}()
+	if err := <-done; err != nil {
+		fmt.Fprintln(os.Stderr, "isolate:", err)
+		os.Exit(1)
+	}
+}
+
+func serve() error {
+	e, err := engine.New(os.Stdout)
+	if err != nil {
+		return err
+	}
+	// The compiler's tables are built on first use; here nobody waits for them.
+	script.Compile("const warm: number = 1; warm")
+	report := e.Report()
+	report.Layers = lockdown.Apply()
+	b, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	if err := wire.Write(os.Stdout, wire.Frame{Kind: wire.Ready, Payload: b}); err != nil {
+		return err
+	}
+	return e.Run(listen(e))
+}
+
+// listen reads frames beside V8. A Stop acts at once. When the pipe closes, the
+// daemon is gone or has lost interest, and so is the process, whatever V8 does.
+func listen(e *engine.Engine) <-chan wire.Frame {
+	frames := make(chan wire.Frame, engine.Calls+8)
+	go func() {
+		in := bufio.NewReaderSize(os.Stdin, 64<<10)
+		for {
+			f, err := wire.Read(in)
+			if err != nil {
+				os.Exit(0)
+			}
+			if f.Kind == wire.Stop {
+				e.Terminate(f.Name)
+			}
+			frames <- f
+		}
+	}()
+	return frames
+}
