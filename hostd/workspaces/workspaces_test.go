@@ -21,7 +21,10 @@ func open(t *testing.T) *Service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	texts := blobs.Dir(filepath.Join(dir, "blobs"))
+	texts, err := blobs.Open(filepath.Join(dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	importdoc.Attach(db, texts)
 	return New(db, db, texts)
 }
