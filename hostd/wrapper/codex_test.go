@@ -1,0 +1,86 @@
+package wrapper_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sophia/hostd/envelope"
+	"sophia/testkit/harnesses"
+	"sophia/testkit/modelapi"
+)
+
+// codexConfig is what a managed overlay says, with the model on loopback.
+const codexConfig = `
+model = "mock-model"
+model_provider = "mock"
+check_for_update_on_startup = false
+
+[model_providers.mock]
+name = "mock"
+base_url = "%s/v1"
+wire_api = "responses"
+supports_websockets = false
+
+[mcp_servers.sophia]
+command = %q
+args = ["--launch", "lp-1", "--socket", %q]
+default_tools_approval_mode = "approve"
+required = true
+startup_timeout_sec = 60
+
+[projects.%q]
+trust_level = "untrusted"
+`
+
+// The real Codex, its only MCP server the real wrapper, asks the model, which
+// wants sophia.orient; the result reaches the model. While the call is under
+// way the bearer is in no argv, environment or file.
+func TestWrapper_CodexCallsAToolThroughIt(t *testing.T) {
+	codex := harnesses.Codex(t)
+	d := startDaemon(t)
+	d.launch("lp-1")
+	model := modelapi.Start(t, modelapi.Script{Calls: []modelapi.Call{{Tool: "sophia.orient"}}, Final: "All oriented."})
+	home := harnesses.Scratch(t) // Codex refuses temp folders
+	for _, sub := range []string{"codex", "work"} {
+		if err := os.Mkdir(filepath.Join(home, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work := filepath.Join(home, "work")
+	config := fmt.Sprintf(codexConfig, model.URL, d.wrapper, filepath.Join(d.launchDir("lp-1"), envelope.SocketName), work)
+	if err := os.WriteFile(filepath.Join(home, "codex", "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.searchIn = []string{home}
+	d.onCall = d.searchBearer
+
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, codex, "exec", "--skip-git-repo-check", "-C", work, "Please orient yourself.")
+	cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "CODEX_HOME=" + filepath.Join(home, "codex")}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("codex: %v\n%s", err, out.String())
+	}
+	got, err := model.WaitToolOutput(ctx)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !strings.Contains(got.Text, `{"oriented":"sophia.orient"}`) {
+		t.Errorf("the model read %q", got.Text)
+	}
+	if !strings.Contains(out.String(), "All oriented.") {
+		t.Errorf("codex says:\n%s", out.String())
+	}
+	if d.calls.Load() != 1 {
+		t.Errorf("%d tool calls reached the endpoint", d.calls.Load())
+	}
+}
