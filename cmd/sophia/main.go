@@ -1,0 +1,25 @@
+// Command sophia is the owner's CLI. Its commands are in hostd/ownercli.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"sophia/hostd/ownercli"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	app, err := ownercli.NewApp()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sophia:", err)
+		return ownercli.ExitFailed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return ownercli.Run(ctx, app, os.Args[1:])
+}

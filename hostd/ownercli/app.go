@@ -1,0 +1,122 @@
+package ownercli
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/term"
+
+	"sophia/hostd/ownerapi"
+	"sophia/hostd/ownerkey"
+	"sophia/hostd/paths"
+	"sophia/messages/problem"
+)
+
+// App is what commands need of the world. Make the real one with NewApp.
+type App struct {
+	In       io.Reader
+	Out, Err io.Writer
+	OutTTY   bool
+	InTTY    bool
+	Getenv   func(string) string
+	Dir      string // the working directory
+	Programs string // the folder of sophiad and the others
+	JSON     bool
+	Attach   Attacher
+
+	dirs   *paths.Dirs
+	client *ownerapi.Client
+	key    *ownerkey.Key
+}
+
+// NewApp is the App of this process.
+func NewApp() (*App, error) {
+	exe, err := os.Executable() // resolves /proc/self/exe
+	if err != nil {
+		return nil, problem.Wrap(err, "programs_not_found", "this program can't find its own folder")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, problem.Wrap(err, "folder_not_read", "the working directory is gone")
+	}
+	return &App{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		OutTTY: term.IsTerminal(int(os.Stdout.Fd())), InTTY: term.IsTerminal(int(os.Stdin.Fd())),
+		Getenv: os.Getenv, Dir: dir, Programs: filepath.Dir(exe),
+	}, nil
+}
+
+// Dirs are Sophia's folders, by the environment.
+func (a *App) Dirs() (paths.Dirs, error) {
+	if a.dirs == nil {
+		d, err := paths.Resolve(a.Getenv)
+		if err != nil {
+			return d, err
+		}
+		a.dirs = &d
+	}
+	return *a.dirs, nil
+}
+
+// Client calls the daemon with the owner's key.
+func (a *App) Client() (*ownerapi.Client, error) {
+	if a.client != nil {
+		return a.client, nil
+	}
+	dirs, err := a.Dirs()
+	if err != nil {
+		return nil, err
+	}
+	key, err := ownerkey.Load(dirs.OwnerKey())
+	if err != nil {
+		if problem.CodeOf(err) == "owner_key_missing" { // so there was never a daemon
+			return nil, problem.Wrap(err, "daemon_unreachable", "Sophia was never started here").WithHint("Start it with: sophia up")
+		}
+		return nil, err
+	}
+	client, err := ownerapi.NewClient(dirs.OwnerSocket(), key)
+	if err != nil {
+		key.Close()
+		return nil, err
+	}
+	a.key, a.client = key, client
+	return client, nil
+}
+
+// forget makes the next Client look again, after the key was made.
+func (a *App) forget() {
+	a.Close()
+	a.client, a.key = nil, nil
+}
+
+// Close zeroes the key.
+func (a *App) Close() {
+	if a.client != nil {
+		a.client.Close()
+	}
+	if a.key != nil {
+		a.key.Close()
+	}
+}
+
+// program is the path of another program of Sophia.
+func (a *App) program(name string) (string, error) {
+	path := filepath.Join(a.Programs, name)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", problem.Wrap(err, "program_missing", "%s is not in %s", name, a.Programs).
+			WithHint("All of Sophia's programs lie in one folder. In the checkout: ./justw build")
+	}
+	return path, nil
+}
+
+// call runs f with a client; the common case of a command.
+func call[T any](ctx context.Context, a *App, f func(context.Context, *ownerapi.Client) (T, error)) (T, error) {
+	c, err := a.Client()
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return f(ctx, c)
+}

@@ -1,0 +1,47 @@
+package ownercli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sophia/hostd/ownerapi"
+	"sophia/messages"
+)
+
+func newApproval(a *App) *cobra.Command {
+	return noun("approval", "Approvals: what waits for you (answer in the tray or the portal)", newApprovalList(a))
+}
+
+type approvalList struct{ app *App }
+
+func newApprovalList(a *App) *cobra.Command {
+	o := &approvalList{app: a}
+	return &cobra.Command{
+		Use: "list", Short: "List what waits for you", Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+	}
+}
+
+func (o *approvalList) run(ctx context.Context) error {
+	page, err := call(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Page[messages.ApprovalRequest], error) {
+		return c.Approvals(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return o.app.print(page, func(w io.Writer) {
+		now := time.Now()
+		var rows [][]string
+		for _, r := range page.Items {
+			rows = append(rows, []string{r.ID, r.Requester, r.Title, ago(r.Requested, now), ago(r.Expires, now)})
+		}
+		o.app.table(w, []string{"APPROVAL", "WHO", "WHAT", "ASKED", "EXPIRES"}, rows)
+		if o.app.OutTTY && len(rows) > 0 {
+			fmt.Fprintln(w, o.app.dim("Answer in the tray, the portal, or with: sophia-tray --terminal"))
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package ownercli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// print shows a result: with --json as it is, else by human.
+func (a *App) print(result any, human func(w io.Writer)) error {
+	if a.JSON {
+		return writeIndented(a.Out, result)
+	}
+	out := bufio.NewWriter(a.Out)
+	human(out)
+	return out.Flush()
+}
+
+// table aligns rows under a header on a terminal; elsewhere it is
+// tab-separated, without the header, for cut and awk.
+func (a *App) table(w io.Writer, header []string, rows [][]string) {
+	for _, row := range rows {
+		for i := range row {
+			row[i] = oneLine(row[i])
+		}
+	}
+	if !a.OutTTY {
+		for _, row := range rows {
+			fmt.Fprintln(w, strings.Join(row, "\t"))
+		}
+		return
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(w, a.dim("(none)"))
+		return
+	}
+	widths := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	line := func(row []string, style func(string) string) {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		fmt.Fprintln(w, style(b.String()))
+	}
+	line(header, a.dim)
+	for _, row := range rows {
+		line(row, func(s string) string { return s })
+	}
+}
+
+// fields prints label and value, one a line.
+func (a *App) fields(w io.Writer, pairs [][2]string) {
+	width := 0
+	for _, p := range pairs {
+		width = max(width, utf8.RuneCountInString(p[0]))
+	}
+	for _, p := range pairs {
+		fmt.Fprintf(w, "%s%s  %s\n", a.dim(p[0]), strings.Repeat(" ", width-utf8.RuneCountInString(p[0])), oneLine(p[1]))
+	}
+}
+
+func (a *App) colour() bool {
+	return a.OutTTY && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
+}
+
+func (a *App) style(code, s string) string {
+	if !a.colour() || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (a *App) dim(s string) string   { return a.style("2", s) }
+func (a *App) bold(s string) string  { return a.style("1", s) }
+func (a *App) green(s string) string { return a.style("32", s) }
+func (a *App) red(s string) string   { return a.style("31", s) }
+
+// oneLine makes text of others safe to print: no line breaks, and no control
+// or formatting characters that could repaint the owner's terminal.
+func oneLine(s string) string { return Plain(s, false) }
+
+// Plain replaces what could act on a terminal instead of being read: control
+// characters, bidirectional overrides and the like become ·. Line breaks and
+// tabs stay when lines is true.
+func Plain(s string, lines bool) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case lines && (r == '\n' || r == '\t'):
+			return r
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == utf8.RuneError:
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// ago is a time as one reads it in a table.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := now.Sub(t)
+	switch {
+	case d < 0:
+		return "in " + short(-d)
+	case d < time.Second:
+		return "now"
+	}
+	return short(d) + " ago"
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func brief(digest string) string {
+	if len(digest) > 12 {
+		return digest[:12]
+	}
+	return digest
+}
