@@ -121,7 +121,8 @@ func (d *Dispatcher) Registry() *registry.Registry { return d.c.Registry }
 func (d *Dispatcher) Call(ctx context.Context, r Request) Response {
 	begun := d.c.Now()
 	set := d.Callable(r.Authority, r.Inside)
-	call := &registry.Call{ID: d.c.ID(), Authority: r.Authority, Inside: r.Inside, Callable: set, Report: r.Report}
+	call := &registry.Call{ID: d.c.ID(), Authority: r.Authority, Inside: r.Inside, Callable: set, Report: r.Report,
+		Direct: d.Callable(r.Authority, false), Within: d.Callable(r.Authority, true)}
 	call.Dispatch = func(ctx context.Context, tool string, args []byte) ([]byte, error) {
 		inner := d.Call(ctx, Request{Authority: r.Authority, Tool: tool, Args: args, Inside: true, Pause: PauseFrom(ctx)})
 		if inner.Err != nil {

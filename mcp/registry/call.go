@@ -13,7 +13,9 @@ type Call struct {
 	Authority messages.Authority
 	Inside    bool   // made by a script in the isolate
 	Approval  string // ap-…, the approval that let it through, or ""
-	Callable  *Set   // what this caller may call from where it is
+	Callable  *Set   // what this caller may call from where it is: Direct or Within
+	Direct    *Set   // what the connection may call directly
+	Within    *Set   // what its scripts may call
 	// Report shows progress to the caller; nil when nobody asked for it.
 	Report func(done, total float64, message string)
 	// Dispatch makes another call with this caller's authority, as from
