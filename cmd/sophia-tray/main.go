@@ -1,0 +1,51 @@
+// Command sophia-tray shows what waits for the owner and carries the answer.
+// Its SHA-256 is its identity: the daemon takes answers from this program only.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"sophia/hostd/ownercli"
+	"sophia/hostd/ownertray"
+	"sophia/hostd/paths"
+	"sophia/messages/problem"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	terminal := flag.Bool("terminal", false, "show it in this terminal")
+	flag.Parse()
+	err := show(*terminal, flag.Args())
+	if err == nil {
+		return ownercli.ExitDone
+	}
+	p := problem.Of(err)
+	fmt.Fprintf(os.Stderr, "sophia-tray: %s\n", p.Message)
+	if p.Hint != "" {
+		fmt.Fprintf(os.Stderr, "  %s\n", p.Hint)
+	}
+	fmt.Fprintf(os.Stderr, "  (%s)\n", p.Code)
+	return ownercli.ExitCode(err)
+}
+
+func show(terminal bool, rest []string) error {
+	if len(rest) > 0 {
+		return problem.New("usage", "sophia-tray takes no %q", rest[0])
+	}
+	if !terminal {
+		return problem.New("usage", "sophia-tray runs in a terminal").WithHint("Run: sophia-tray --terminal")
+	}
+	dirs, err := paths.Resolve(os.Getenv)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	return ownertray.Run(ctx, ownertray.Options{In: os.Stdin, Out: os.Stdout, Dirs: dirs, Getenv: os.Getenv})
+}
