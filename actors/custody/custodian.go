@@ -3,6 +3,7 @@ package custody
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -44,9 +45,19 @@ type (
 	look struct{}
 )
 
-// ledger is what outlives a custodian's crash. Only its current life uses it.
+// ledger is what outlives a custodian's crash. Only its current life uses the
+// loans.
 type ledger struct {
 	loans map[string]*messages.CredentialCopy // by launch; nil until it is copied
+
+	mu      sync.Mutex
+	written []string // SHA-256 of what was written back, oldest first
+}
+
+func (l *ledger) wrote(sha string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written = append(l.written, sha)
 }
 
 type waiter struct {
@@ -203,8 +214,11 @@ func (c *custodian) lookAtCopies(ctx *actor.Context) {
 }
 
 func (c *custodian) settle(m settled) {
-	if note := c.ledger.loans[m.launch]; note != nil && m.err == nil && m.outcome.Outcome == messages.CredentialWrittenBack {
-		note.SHA256 = m.outcome.SHA256
+	if m.err == nil && m.outcome.Outcome == messages.CredentialWrittenBack {
+		c.ledger.wrote(m.outcome.SHA256)
+		if note := c.ledger.loans[m.launch]; note != nil {
+			note.SHA256 = m.outcome.SHA256
+		}
 	}
 	if !m.final {
 		return

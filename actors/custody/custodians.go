@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +75,20 @@ func (c *Custodians) Return(ctx context.Context, note messages.CredentialCopy) (
 func (c *Custodians) GiveUp(ctx context.Context, launch, real string) error {
 	_, err := c.ask(ctx, real, giveUp{launch})
 	return err
+}
+
+// Written is the SHA-256 of every credential that was written back to a real
+// file since the daemon began. Evidence needs it: such a change was Sophia's.
+func (c *Custodians) Written(real string) []string {
+	c.mu.Lock()
+	l := c.ledgers[real]
+	c.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.written)
 }
 
 // ask reaches the custodian, starting it if there is none. All its messages

@@ -1,9 +1,12 @@
 package evidence_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -92,6 +95,30 @@ func TestEvidence_EachChangeIsNamed(t *testing.T) {
 				t.Errorf("changed %v, %v", e.Changed, err)
 			}
 		})
+	}
+}
+
+// The custodian may write a renewed credential back while another launch runs.
+func TestEvidence_WhatSophiaItselfWroteIsNoTouch(t *testing.T) {
+	dir, sources := home(t)
+	before, err := evidence.Take(t.Context(), sources)
+	fatal(t, err)
+	fatal(t, os.WriteFile(dir+"/dot/gitconfig", []byte("renewed"), 0o600))
+	real, err := filepath.EvalSymlinks(dir + "/.gitconfig")
+	fatal(t, err)
+	d := sha256.Sum256([]byte("renewed"))
+	ours := evidence.Known{Path: real, SHA256: hex.EncodeToString(d[:])}
+	if e, err := evidence.Complete(t.Context(), before, ours); err != nil || !e.Untouched {
+		t.Errorf("%v %v", e.Changed, err)
+	}
+	for name, k := range map[string]evidence.Known{"another content": {Path: real, SHA256: strings.Repeat("0", 64)}, "another file": {Path: dir + "/.codex/config.toml", SHA256: ours.SHA256}} {
+		if _, err := evidence.Complete(t.Context(), before, k); problem.CodeOf(err) != "isolation_evidence_changed" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fatal(t, os.WriteFile(dir+"/.codex/config.toml", []byte("MODEL"), 0o600))
+	if e, _ := evidence.Complete(t.Context(), before, ours); !slices.Equal(e.Changed, []string{dir + "/.codex/config.toml"}) {
+		t.Errorf("changed %v", e.Changed)
 	}
 }
 

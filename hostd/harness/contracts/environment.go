@@ -52,7 +52,7 @@ func (c Contract) Scrub(env []string, isolated bool) map[string]string {
 // sophias recognizes what is shaped like a credential of Sophia's: by name,
 // and by the value of a variable that somebody gave another name.
 func sophias(name, value string) bool {
-	return strings.Contains(strings.ToUpper(name), "SOPHIA") || strings.HasPrefix(value, "sophia_") || strings.HasPrefix(value, "sph_")
+	return strings.Contains(strings.ToUpper(name), "SOPHIA") || strings.HasPrefix(value, "sophia_")
 }
 
 // dropped matches exact names and prefixes ending in *.
