@@ -72,11 +72,13 @@ func TestTimer_StopIsExactEvenWhenTheMessageIsQueued(t *testing.T) {
 		send(t, tree.Ref("a"), "set")
 		send(t, tree.Ref("a"), "busy")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if rung || !stopped {
 			t.Errorf("rung %v, Stop said %v", rung, stopped)
 		}
 		send(t, tree.Ref("a"), "set")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if !rung || timer.Stop() {
 			t.Errorf("rung %v; or Stop says that it stopped what had rung", rung)
 		}

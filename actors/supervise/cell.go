@@ -21,8 +21,6 @@ type cell struct {
 	n     uint64       // deliveries, for the interceptor
 	cause error        // why it ends
 	fuse  *time.Timer  // bounds an end that the tree did not ask for
-
-	workCause error // of a work that failed when the life was ending already; under mu
 }
 
 type stage uint8
@@ -45,11 +43,11 @@ type workFailed struct{ reason error }
 func (c *cell) hatch() bool {
 	e := c.tree.engine
 	c.open.Store(1)
-	c.state.Store(2 * credit)
 	inbox := min(c.limit, 4) // it grows on demand, and credits bound it
 	e.Spawn(c.receiver, c.tree.kind, actor.WithID(c.pid.ID[len(c.tree.kind)+1:]),
 		actor.WithInboxSize(int(max(inbox, 2))), actor.WithMaxRestarts(-1), actor.WithRestartDelay(0))
 	if c.stage != hatched {
+		c.state.Store(closed)
 		return false
 	}
 	e.SendLocal(c.pid, actor.Initialized{}, nil)
@@ -99,18 +97,22 @@ func (c *cell) receiveOnce(ctx *actor.Context) {
 		c.stopped(ctx)
 		return
 	}
-	state := c.took()
-	switch {
-	case c.stage == hatched && state&cut == 0:
-		c.stage = born
-		c.guard(ctx, c.build)
-	case c.stage == born && state&cut == 0:
-		c.stage = live
-		c.deliver(ctx)
-		if c.stage == live || c.cause == nil {
-			c.tree.tell(lifeStarted{c.m, c.gen})
+	switch ctx.Message().(type) {
+	case actor.Initialized: // it and Started are first in the inbox and take no credit
+		if c.stage == hatched && c.state.Load()&cut == 0 {
+			c.stage = born
+			c.guard(ctx, c.build)
+		}
+	case actor.Started:
+		if c.stage == born && c.state.Load()&cut == 0 {
+			c.stage = live
+			c.deliver(ctx)
+			if slow := c.state.Load()&cut != 0; !slow && (c.stage == live || c.cause == nil) {
+				c.tree.tell(lifeStarted{c.m, c.gen})
+			}
 		}
 	default:
+		c.took()
 		c.deadLetter(ctx)
 	}
 }
@@ -238,7 +240,7 @@ func (c *cell) leave() {
 	reason := c.cause
 	if reason == nil {
 		c.mu.Lock()
-		reason = c.workCause
+		reason = c.blame
 		c.mu.Unlock()
 	}
 	if reason == nil && c.state.Load()&asked != 0 {
@@ -253,10 +255,6 @@ func (c *cell) leave() {
 }
 
 func (c *cell) deadLetter(ctx *actor.Context) {
-	switch ctx.Message().(type) {
-	case actor.Initialized, actor.Started:
-		return
-	}
 	if token := ctx.Sender(); token != nil {
 		if token == c.tree.token || c.expired(token) {
 			return

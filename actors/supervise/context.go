@@ -51,7 +51,7 @@ func (c *cell) work(ctx context.Context, work func(context.Context) any) {
 		}
 		if !c.post(workFailed{reason}, c.tree.token) {
 			c.mu.Lock()
-			c.workCause = reason
+			c.blame = reason
 			c.mu.Unlock()
 		}
 	}()

@@ -23,6 +23,8 @@ var (
 	ErrGoexit = errors.New("supervise: the actor called runtime.Goexit")
 	// ErrAbandoned is the reason of an actor that did not stop in time.
 	ErrAbandoned = errors.New("supervise: the actor did not stop and was abandoned")
+	// ErrSlow is the reason of an actor that did not start in time and then ended.
+	ErrSlow = errors.New("supervise: the actor did not start in time")
 	// ErrIntercept: faults can be injected in test binaries only.
 	ErrIntercept = errors.New("supervise: this is not a test binary, so it injects no faults")
 

@@ -27,6 +27,7 @@ type Ref struct {
 	mu     sync.Mutex
 	ended  bool // the life is over, or abandoned
 	reason error
+	blame  error   // the reason when the receiver itself has none: of its work, or its slow start
 	more   *extras // what most actors never need
 }
 

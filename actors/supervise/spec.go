@@ -20,6 +20,10 @@ type Spec struct {
 	// with the Kids of the TreeSpec; what was added to an earlier life is gone.
 	Tree    *TreeSpec
 	Restart Restart
+	// StartWithin bounds Initialized and Started: after it the child is stopped,
+	// as by Stop without the grace, and has not started. 0 is no limit. Not used
+	// for a tree.
+	StartWithin time.Duration
 	// Stop is not used for a tree: its own children's times add up.
 	Stop Stop
 	// Inbox is how many messages may wait before Send returns ErrFull.

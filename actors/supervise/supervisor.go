@@ -103,6 +103,9 @@ func (s *supervisor) receive(c *actor.Context) {
 		s.do(s.boot(now))
 	case lifeStarted:
 		if m.m.gen == m.gen && m.m.life.runs() {
+			if m.m.life == starting {
+				s.disarm(m.m)
+			}
 			s.t.report(Started{Path: s.t.path + "/" + m.m.id, Gen: m.gen})
 		}
 		s.do(s.started(&m.m.kid, m.gen, now))
@@ -166,8 +169,12 @@ func (s *supervisor) overdue(m *member, gen uint64) {
 		return
 	}
 	m.cut = true
+	if m.life == starting {
+		m.ref.mu.Lock()
+		m.ref.blame = ErrSlow
+		m.ref.mu.Unlock()
+	}
 	m.ref.close(cut)
-	m.ref.state.Or(cut)
 	m.ref.cancel(ErrShutdown)
 	s.arm(m, m.spec.Stop.kill(), hopeless{m, gen})
 }
@@ -241,10 +248,10 @@ func (s *supervisor) begin(m *member) {
 		r := &Ref{tree: t, sub: sub, id: m.id, gen: gen}
 		r.state.Store(closed)
 		sub.ref = r
-		s.publish(m, r)
 		if !sub.spawn(m.spec.Tree.Kids) {
 			t.tell(lifeExited{m, gen, ErrExists})
 		}
+		s.publish(m, r)
 		return
 	}
 	limit := m.spec.Inbox
@@ -257,6 +264,8 @@ func (s *supervisor) begin(m *member) {
 	s.publish(m, &c.Ref) // not before: nothing may be ahead of Initialized in the inbox
 	if !ok {
 		t.tell(lifeExited{m, gen, ErrExists})
+	} else if m.spec.StartWithin > 0 {
+		s.arm(m, m.spec.StartWithin, overdue{m, gen})
 	}
 }
 

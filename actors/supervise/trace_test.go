@@ -128,8 +128,8 @@ type traceEnv struct {
 
 	mu     sync.Mutex
 	log    strings.Builder
-	beside []string        // what other goroutines saw in this step: after the log, sorted
-	bad    map[string]bool // IDs that panic in Started
+	beside []string          // what other goroutines saw in this step: after the log, sorted
+	bad    map[string]string // what an ID does in Started: panic or hang
 }
 
 type handler func(e *traceEnv, b block)
@@ -159,7 +159,7 @@ func newTraceEnv(t *testing.T) *traceEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &traceEnv{t: t, engine: engine, begin: time.Now(), hung: map[string]chan struct{}{}, bad: map[string]bool{}}
+	return &traceEnv{t: t, engine: engine, begin: time.Now(), hung: map[string]chan struct{}{}, bad: map[string]string{}}
 }
 
 func (e *traceEnv) run(b block) string {
@@ -251,15 +251,18 @@ func (p puppet) Receive(c *actor.Context) {
 	case supervise.Down:
 		p.e.asidef("%s hears that %s is down: %v", p.id, m.Ref.Path(), errText(m.Reason))
 	case actor.Started:
-		if p.e.isBad(p.id) {
+		switch p.e.flaw(p.id) {
+		case "panic":
 			panic("spoiled")
+		case "hang":
+			<-supervise.Context(c).Done()
 		}
 	case string:
 		p.e.printf("%s handles %s", p.id, m)
 	}
 }
 
-func (e *traceEnv) isBad(id string) bool {
+func (e *traceEnv) flaw(id string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.bad[id]
@@ -303,6 +306,8 @@ func (e *traceEnv) specs(lines []string) []supervise.Spec {
 				s.Stop.Grace = e.duration(value)
 			case "kill":
 				s.Stop.Kill = e.duration(value)
+			case "within":
+				s.StartWithin = e.duration(value)
 			case "inbox":
 				s.Inbox = e.number(value)
 			}
