@@ -16,6 +16,7 @@ import (
 	"sophia/actors/launches/lease"
 	"sophia/hostd/evidence"
 	"sophia/hostd/harness"
+	"sophia/hostd/harness/adopt"
 	"sophia/hostd/harness/contracts"
 	"sophia/hostd/manifest"
 	"sophia/hostd/overlay"
@@ -25,10 +26,13 @@ import (
 	"sophia/messages/problem"
 )
 
-// Custodian gives a rotated credential back to the real file. Outcomes are
-// messages.Credential….
+// Custodian lends the owner's credential files to launches and takes renewed
+// ones back; *custody.Custodians is one.
 type Custodian interface {
-	Return(ctx context.Context, c messages.CredentialCopy) (outcome string, err error)
+	Take(ctx context.Context, launch, harness, real string) error
+	Copied(ctx context.Context, note messages.CredentialCopy) error
+	GiveUp(ctx context.Context, launch, real string) error
+	Return(ctx context.Context, note messages.CredentialCopy) (messages.CredentialOutcome, error)
 }
 
 // Host is this machine, as launches.Host wants it.
@@ -36,6 +40,7 @@ type Host struct {
 	Dirs      paths.Dirs
 	Contracts contracts.Set
 	Verifier  harness.Verifier
+	Adopter   adopt.Adopter
 	Units     *unit.Manager
 	Programs  Programs
 	Custodian Custodian
@@ -90,6 +95,13 @@ func (h *Host) daemonUnit(ctx context.Context) (string, error) {
 
 // Verify implements launches.Host.
 func (h *Host) Verify(ctx context.Context, p messages.Plan) (launches.Held, error) {
+	// Both harnesses run helpers of their tree by path: the tree is part of what
+	// was approved.
+	if p.HarnessTree != "" {
+		if err := adopt.VerifyTree(ctx, h.Adopter.TreeOf(p.HarnessIdentity.Path), p.HarnessTree); err != nil {
+			return nil, err
+		}
+	}
 	return h.Verifier.Verify(ctx, p.Harness, p.HarnessIdentity)
 }
 
@@ -100,10 +112,7 @@ func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRe
 	if err != nil {
 		return messages.UnitRef{}, nil, err
 	}
-	built, err := overlay.Builder{Contracts: h.Contracts}.Build(ctx, overlay.Request{
-		Plan: p, LaunchDir: h.folder(p.Launch), WrapperPath: p.Wrapper.Path, EnvelopeSocket: h.EnvelopeSocket(p.Launch),
-		RealHome: h.Home, Env: h.Environ,
-	})
+	built, err := h.build(ctx, p)
 	if err != nil {
 		return messages.UnitRef{}, nil, err
 	}
@@ -129,16 +138,37 @@ func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRe
 	return ref, before, err
 }
 
+// build makes the overlay with the credential on loan.
+func (h *Host) build(ctx context.Context, p messages.Plan) (overlay.Built, error) {
+	builder := overlay.Builder{Contracts: h.Contracts}
+	real, err := builder.CredentialSource(p.Harness, h.Home, h.Environ)
+	if err != nil {
+		return overlay.Built{}, err
+	}
+	if real != "" {
+		if err := h.Custodian.Take(ctx, p.Launch, p.Harness, real); err != nil {
+			return overlay.Built{}, err
+		}
+	}
+	built, err := builder.Build(ctx, overlay.Request{
+		Plan: p, LaunchDir: h.folder(p.Launch), WrapperPath: p.Wrapper.Path, EnvelopeSocket: h.EnvelopeSocket(p.Launch),
+		RealHome: h.Home, Env: h.Environ,
+	})
+	if err == nil && built.Credential != nil {
+		return built, h.Custodian.Copied(ctx, *built.Credential)
+	}
+	if real != "" {
+		err = errors.Join(err, h.Custodian.GiveUp(ctx, p.Launch, real))
+	}
+	return built, err
+}
+
 func (h *Host) manifest(s launches.StartSpec, built overlay.Built) messages.Manifest {
 	p := s.Plan
-	env := built.Env
-	if env["TERM"] == "" {
-		env["TERM"] = "xterm-256color" // the daemon has none; a viewer's terminal is asked for no more than this
-	}
 	return messages.Manifest{
 		Version: manifest.Version, Launch: p.Launch, Lease: p.Lease, PlanDigest: s.PlanDigest,
 		Host: p.Host, Harness: p.HarnessIdentity, Wrapper: p.Wrapper, Launcher: p.Launcher, Workspace: p.WorkspaceDir,
-		Argv: built.Argv, Environment: env, Overlay: built.Overlay,
+		Argv: built.Argv, Environment: built.Env, Overlay: built.Overlay,
 		Terminal: messages.TerminalSpec{Socket: h.TerminalSocket(p.Launch), TokenSHA256: s.TokenSHA256, Backlog: backlog,
 			Rows: max(s.Rows, 24), Cols: max(s.Cols, 80)},
 		ReportPath: filepath.Join(h.folder(p.Launch), reportFile), Expires: time.Now().Add(manifestLife).UTC(),
@@ -248,7 +278,8 @@ func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence
 	if err != nil || credential == nil {
 		return ev, err
 	}
-	ev.Credential, err = h.Custodian.Return(ctx, *credential)
+	out, err := h.Custodian.Return(ctx, *credential)
+	ev.Credential = out.Outcome
 	return ev, err
 }
 

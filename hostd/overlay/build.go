@@ -170,13 +170,28 @@ func environment(c contracts.Contract, r Request, in contracts.Input, composed c
 	return env
 }
 
+// CredentialSource is the owner's own file that Build would copy, with links
+// resolved; "" for a harness without a credential.
+func (b Builder) CredentialSource(harness, home string, env []string) (string, error) {
+	c, err := b.Contracts.Get(harness)
+	if err != nil || c.Credential == "" {
+		return "", err
+	}
+	return realCredential(c, c.RealHome(home, func(name string) string { return lookup(env, name) })), nil
+}
+
+func realCredential(c contracts.Contract, realHome string) string {
+	source := filepath.Join(realHome, c.Credential)
+	if resolved, err := filepath.EvalSymlinks(source); err == nil {
+		return resolved // dotfile managers link it
+	}
+	return source
+}
+
 // copyCredential copies the one file and notes where it came from. A missing
 // one is noted as well: a login inside the launch can then find its way back.
 func copyCredential(c contracts.Contract, launch, dir *beneath.Dir, id, realHome, at string) (*messages.CredentialCopy, error) {
-	source := filepath.Join(realHome, c.Credential)
-	if resolved, err := filepath.EvalSymlinks(source); err == nil {
-		source = resolved // dotfile managers link it
-	}
+	source := realCredential(c, realHome)
 	note := &messages.CredentialCopy{Launch: id, Harness: c.ID, Real: source, Copy: filepath.Join(at, c.Credential)}
 	b, err := readFile(source, maxCredential)
 	defer clear(b)
