@@ -26,7 +26,7 @@ func (p *Proxy) call(ctx context.Context, m message) {
 	} else if ctx.Err() != nil {
 		return // the client has cancelled, or is gone
 	}
-	p.write(failure(m.id, rpcUnavailable, err))
+	_ = p.conclude(m, failure(m.id, rpcUnavailable, err))
 }
 
 // try is one attempt. An error with the code daemon_unreachable may be tried again.
@@ -70,7 +70,7 @@ func (p *Proxy) try(ctx context.Context, m message) error {
 	if m.method == "initialize" && m.era == "" && res.StatusCode == http.StatusOK {
 		p.session.began(m, res.Header.Get(headerSession), answer)
 	}
-	return p.emit(answer)
+	return p.conclude(m, answer)
 }
 
 // refusalOf is an answer that is not JSON-RPC: the daemon's own error shape, or
@@ -104,7 +104,7 @@ func (p *Proxy) stream(m message, res *http.Response) error {
 			if m.method == "initialize" && m.era == "" {
 				p.session.began(m, res.Header.Get(headerSession), data)
 			}
-			if err := p.emit(data); err != nil {
+			if err := p.conclude(m, data); err != nil {
 				return err
 			}
 			return done

@@ -5,10 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"sophia/messages/problem"
 	"sophia/messages/secret"
@@ -79,6 +83,9 @@ func (c *bearerConn) Write(b []byte) (int, error) {
 	if at < 0 {
 		return c.Conn.Write(b)
 	}
+	if c.stale() {
+		return 0, errStale
+	}
 	out := make([]byte, len(b))
 	defer clear(out)
 	copy(out, b)
@@ -86,6 +93,31 @@ func (c *bearerConn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Write(out)
+}
+
+// errStale is returned before anything was written, which net/http takes as
+// leave to send the request on a new connection.
+var errStale = errors.New("the daemon has closed this connection")
+
+// stale says whether the daemon has ended an idle connection. net/http notices
+// by itself, a moment later; a request in that moment would look lost although
+// nobody has seen it.
+func (c *bearerConn) stale() bool {
+	sc, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ended := false
+	_ = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		ended = err == nil && n == 0 || errors.Is(err, unix.ECONNRESET)
+	})
+	return ended
 }
 
 // headerBound is the most that a header value taken from a message may have.

@@ -27,6 +27,7 @@ type message struct {
 	era    string // the version in _meta of a stateless request, or ""
 	params json.RawMessage
 	cancel json.RawMessage // requestId of notifications/cancelled
+	done   func()          // of a call: it is no longer under way
 }
 
 func (m message) request() bool      { return m.method != "" && m.id != nil }

@@ -35,9 +35,9 @@ type Proxy struct {
 	out sync.Mutex
 
 	mu      sync.Mutex
-	calls   map[string]context.CancelFunc // by request id
-	ended   error                         // why the lease is over
-	life    context.Context               // ends with Run
+	calls   map[string]*underway // by request id
+	ended   error                // why the lease is over
+	life    context.Context      // ends with Run
 	end     context.CancelCauseFunc
 	working sync.WaitGroup // calls
 	streams sync.WaitGroup // the session's own stream
@@ -58,7 +58,7 @@ func New(c *Credential, o Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proxy{o: o, cred: c, daemon: d, calls: map[string]context.CancelFunc{}}, nil
+	return &Proxy{o: o, cred: c, daemon: d, calls: map[string]*underway{}}, nil
 }
 
 // errOver ends a proxy whose credential is no longer good.
@@ -90,9 +90,11 @@ func (p *Proxy) Prove(ctx context.Context) error {
 func (p *Proxy) Run(ctx context.Context) error {
 	ctx, p.end = context.WithCancelCause(ctx)
 	p.life = ctx
-	defer p.streams.Wait()
-	defer p.end(nil)
-	defer p.daemon.close()
+	defer func() {
+		p.end(nil)
+		p.streams.Wait()
+		p.daemon.close() // also those that come back idle later
+	}()
 	if p.cred.Over != nil {
 		go p.watch(ctx) // ends with the credential's Close
 	}
@@ -168,16 +170,26 @@ func (p *Proxy) take(ctx context.Context, text []byte) {
 	}
 }
 
+// underway is a call in flight.
+type underway struct{ cancel context.CancelFunc }
+
 func (p *Proxy) begin(ctx context.Context, m message) {
 	ctx, cancel := context.WithCancel(ctx)
-	key := string(m.id)
+	key, call := string(m.id), &underway{cancel}
 	p.mu.Lock()
 	_, twice := p.calls[key]
 	full := len(p.calls) >= p.o.MaxCalls
 	if !twice && !full {
-		p.calls[key] = cancel
+		p.calls[key] = call
 	}
 	p.mu.Unlock()
+	m.done = func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.calls[key] == call {
+			delete(p.calls, key)
+		}
+	}
 	switch {
 	case twice:
 		cancel()
@@ -189,12 +201,8 @@ func (p *Proxy) begin(ctx context.Context, m message) {
 		return
 	}
 	p.working.Go(func() {
-		defer func() {
-			p.mu.Lock()
-			delete(p.calls, key)
-			p.mu.Unlock()
-			cancel()
-		}()
+		defer cancel()
+		defer m.done()
 		p.call(ctx, m)
 	})
 }
@@ -204,13 +212,13 @@ func (p *Proxy) begin(ctx context.Context, m message) {
 // answer any more.
 func (p *Proxy) cancelCall(ctx context.Context, m message) {
 	p.mu.Lock()
-	cancel := p.calls[string(m.cancel)]
+	call := p.calls[string(m.cancel)]
 	p.mu.Unlock()
 	if _, session := p.session.initialize(); session && m.era == "" {
 		p.notify(ctx, m)
 	}
-	if cancel != nil {
-		cancel()
+	if call != nil {
+		call.cancel()
 	}
 }
 
@@ -299,6 +307,15 @@ func (p *Proxy) write(b []byte) {
 	_, _ = p.o.Out.Write(append(b, '\n'))
 }
 
+// conclude writes the answer to m. The call is no longer under way by then: the
+// client may use its id again as soon as it reads the answer.
+func (p *Proxy) conclude(m message, raw []byte) error {
+	if m.done != nil {
+		m.done()
+	}
+	return p.emit(raw)
+}
+
 // emit passes a message of the daemon on.
 func (p *Proxy) emit(raw []byte) error {
 	b, err := oneLine(raw)
@@ -309,16 +326,24 @@ func (p *Proxy) emit(raw []byte) error {
 	return nil
 }
 
-// withID gives an answer without an id the request's.
+// withID gives an answer without an id the request's; nil is no JSON-RPC.
 func withID(raw []byte, id json.RawMessage) []byte {
-	var v map[string]json.RawMessage
-	if json.Unmarshal(raw, &v) != nil || v["jsonrpc"] == nil {
+	var v struct {
+		JSONRPC json.RawMessage `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(raw, &v) != nil || v.JSONRPC == nil {
 		return nil
 	}
-	if have := v["id"]; have == nil || string(have) == "null" {
-		v["id"] = id
+	if v.ID != nil && string(v.ID) != "null" {
+		return raw
 	}
-	b, err := json.Marshal(v)
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	all["id"] = id
+	b, err := json.Marshal(all)
 	if err != nil {
 		return nil
 	}
