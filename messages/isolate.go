@@ -20,10 +20,11 @@ const (
 
 // RunRequest is one snippet to run.
 type RunRequest struct {
-	Code      string
-	TimeoutMS int             // 0: the default of 10,000; at most 30,000
-	Input     json.RawMessage // nil or JSON; `input` inside
-	Methods   []Method        // what sophia.* offers inside, by reflection over the registry
+	Connection string // conn-…; workers are shared fairly among connections
+	Code       string
+	TimeoutMS  int             // 0: the default of 10,000; at most 30,000
+	Input      json.RawMessage // nil or JSON; `input` inside
+	Methods    []Method        // what sophia.* offers inside, by reflection over the registry
 }
 
 // Method is one sophia.* method inside the isolate.

@@ -1,0 +1,121 @@
+package isolates
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// Command returns a Spawn that starts the program at path (sophia-isolate) with
+// nothing of this process: no environment, no descriptors, no working directory.
+// It is in a user and network namespace of its own where the host allows that.
+func Command(path string) Spawn {
+	var refused atomic.Bool // the host allows no namespaces: don't try each time
+	return func(context.Context) (Proc, error) {
+		if !refused.Load() {
+			p, err := start(path, true)
+			if err == nil {
+				return p, nil
+			}
+			if _, statErr := os.Stat(path); statErr != nil {
+				return nil, err
+			}
+			refused.Store(true)
+		}
+		return start(path, false)
+	}
+}
+
+// maxStderr is how much of a worker's stderr is kept, in bytes. Only the last
+// words matter.
+const maxStderr = 4 << 10
+
+type child struct {
+	*os.File // our end of its output
+	in       *os.File
+	cmd      *exec.Cmd
+	stderr   tail
+	once     sync.Once
+	exit     Exit
+}
+
+func start(path string, namespaces bool) (*child, error) {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirIn.Close()
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	defer theirOut.Close()
+	c := &child{File: out, in: in}
+	c.cmd = &exec.Cmd{
+		Path: path, Args: []string{"sophia-isolate"}, Env: []string{"GODEBUG=madvdontneed=1"}, Dir: "/",
+		Stdin: theirIn, Stdout: theirOut, Stderr: &c.stderr,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C meant for the daemon is not for its workers
+	}
+	if namespaces {
+		c.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC
+		c.cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		c.cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	}
+	if err := c.cmd.Start(); err != nil {
+		in.Close()
+		out.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *child) Write(b []byte) (int, error) { return c.in.Write(b) }
+
+func (c *child) Kill() { _ = c.cmd.Process.Kill() } // an error means that it has ended
+
+// Wait closes both pipes. The worker exits when its input closes, and would by
+// itself after a run.
+func (c *child) Wait() Exit {
+	c.once.Do(func() {
+		c.in.Close()
+		_ = c.cmd.Wait() // how it ended is in ProcessState
+		c.File.Close()
+		c.exit.Stderr = c.stderr.String()
+		if s := c.cmd.ProcessState; s != nil {
+			c.exit.CPU = s.UserTime() + s.SystemTime()
+			c.exit.Code = s.ExitCode()
+			if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+				c.exit.Signal = w.Signal().String()
+			}
+		}
+	})
+	return c.exit
+}
+
+// tail keeps the last bytes that were written.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if over := len(t.b) - maxStderr; over > 0 {
+		// The first line names the cause and the last ones the place.
+		t.b = append(t.b[:maxStderr/2], t.b[maxStderr/2+over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.ToValidUTF8(t.b, []byte("?")))
+}

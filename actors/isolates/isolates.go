@@ -1,0 +1,143 @@
+package isolates
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/anthdm/hollywood/actor"
+
+	"sophia/actors/supervise"
+	"sophia/messages"
+	"sophia/messages/problem"
+)
+
+// Config is what a Service needs.
+type Config struct {
+	Spawn  Spawn        // Command of sophia-isolate
+	Warm   int          // workers kept ready, 2 when 0
+	Max    int          // workers at most, ready and running, 8 when 0
+	Strict bool         // refuse workers that lack a lockdown layer
+	Log    *slog.Logger // slog.Default when nil
+}
+
+// Service runs snippets. Its Spec belongs into the daemon's tree.
+type Service struct {
+	cfg      Config
+	broker   atomic.Pointer[supervise.Ref] // of the current life
+	sequence atomic.Uint64
+}
+
+// New returns a service that runs once its Spec does.
+func New(cfg Config) *Service {
+	if cfg.Warm <= 0 {
+		cfg.Warm = 2
+	}
+	if cfg.Max <= 0 {
+		cfg.Max = 8
+	}
+	cfg.Max = max(cfg.Max, 1)
+	cfg.Warm = min(cfg.Warm, cfg.Max)
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Service{cfg: cfg}
+}
+
+// Spec is the subtree "isolates".
+func (s *Service) Spec() supervise.Spec {
+	policy := supervise.Policy{Strategy: supervise.OneForOne, Max: 5, Within: time.Minute, Backoff: supervise.Backoff{Base: 50 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}}
+	return supervise.Spec{
+		ID: "isolates", Restart: supervise.Permanent,
+		Tree: &supervise.TreeSpec{Policy: policy, Kids: []supervise.Spec{
+			{ID: "workers", Restart: supervise.Permanent, Tree: &supervise.TreeSpec{Policy: policy}},
+			{ID: "broker", Restart: supervise.Permanent, New: func() actor.Receiver { return &broker{svc: s, cfg: &s.cfg} }},
+		}},
+	}
+}
+
+// attempts is how often a snippet that was not begun is handed to another worker.
+const attempts = 3
+
+// Run runs a snippet and returns its outcome, in one shape whatever happened to
+// it: a failed run is a RunResult with an Error. An error means that the snippet
+// was not begun: isolate_queue_full, isolate_unavailable, isolate_layer_missing,
+// or the context's. When ctx ends in the middle, the run ends and its calls are
+// cancelled; the result says which happened.
+func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Caller) (messages.RunResult, error) {
+	if bad := check(req); bad != nil {
+		return messages.RunResult{Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{}, Error: bad, Memory: messages.RunMemory{HeapLimit: 8 << 20}}, nil
+	}
+	for range attempts {
+		worker, err := s.acquire(ctx, req.Connection)
+		if err != nil {
+			return messages.RunResult{}, err
+		}
+		// The run watches ctx itself: its result is wanted even when ctx ends.
+		v, err := worker.Ask(context.WithoutCancel(ctx), job{ctx: ctx, req: req, caller: caller})
+		if result, ok := v.(*messages.RunResult); ok && err == nil {
+			return *result, nil
+		}
+		var down *supervise.DownError
+		if errors.As(err, &down) {
+			// The actor ended while the snippet may have been running: it must not
+			// run again.
+			return messages.RunResult{Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{}, Memory: messages.RunMemory{HeapLimit: 8 << 20}, Error: &messages.RunError{
+				Kind: messages.KindCrash, Name: "Stopped", Message: "Sophia stopped watching the run before it ended", Hint: "The journal shows which writes happened."}}, nil
+		}
+		// notBegun, or the message was not accepted (ErrDown): try another.
+	}
+	return messages.RunResult{}, problem.New("isolate_unavailable", "%d isolate workers in a row ended before they began", attempts).WithHint("Try again; `sophia doctor` says more.")
+}
+
+func (s *Service) acquire(ctx context.Context, connection string) (*supervise.Ref, error) {
+	v, err := s.ask(ctx, acquire{connection})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*supervise.Ref), nil
+}
+
+// Status returns the state of the pool and what its workers reported last.
+func (s *Service) Status(ctx context.Context) (Status, error) {
+	v, err := s.ask(ctx, askStatus{})
+	if err != nil {
+		return Status{}, err
+	}
+	return v.(Status), nil
+}
+
+func (s *Service) ask(ctx context.Context, msg any) (any, error) {
+	broker := s.broker.Load()
+	if broker == nil {
+		return nil, unavailable(supervise.ErrDown)
+	}
+	v, err := broker.Ask(ctx, msg)
+	switch {
+	case err == nil:
+		return v, nil
+	case errors.Is(err, supervise.ErrDown), errors.Is(err, supervise.ErrFull):
+		return nil, unavailable(err)
+	}
+	return nil, err
+}
+
+func unavailable(cause error) error {
+	return problem.Wrap(cause, "isolate_unavailable", "The isolates are restarting or stopping").WithHint("Try again in a moment.")
+}
+
+func check(req messages.RunRequest) *messages.RunError {
+	switch {
+	case len(req.Code) > MaxCode:
+		return &messages.RunError{Kind: messages.KindSyntax, Name: "CodeTooLarge", Message: fmt.Sprintf("The code is %d bytes", len(req.Code)), Limit: fmt.Sprintf("%d bytes", MaxCode), Hint: "Pass data as `input`, not as part of the code."}
+	case len(req.Input) > MaxInput:
+		return &messages.RunError{Kind: messages.KindMemory, Name: "InputTooLarge", Message: fmt.Sprintf("The input is %d bytes", len(req.Input)), Limit: fmt.Sprintf("%d bytes", MaxInput), Hint: "Read the data through sophia.* inside the run."}
+	case len(req.Input) > 0 && !json.Valid(req.Input):
+		return &messages.RunError{Kind: messages.KindType, Name: "InvalidInput", Message: "The input is not JSON"}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package isolates
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/anthdm/hollywood/actor"
+
+	"sophia/actors/isolates/wire"
+	"sophia/actors/supervise"
+	"sophia/messages"
+	"sophia/messages/problem"
+)
+
+const (
+	readyWithin = 10 * time.Second // a worker needs about 20 ms
+	// A lease whose holder went away before it sent a snippet ends by itself.
+	leaseTime = 5 * time.Second
+)
+
+// Messages between a worker, its broker and a run.
+type (
+	workerUp struct {
+		ref    *supervise.Ref
+		report wire.Report
+	}
+	leased   struct{}
+	unused   struct{}
+	finished struct{ err error }
+)
+
+// notBegun answers a job whose snippet was not looked at: another worker may
+// have it.
+var notBegun = errors.New("isolates: the worker ended before the snippet began")
+
+// worker owns one process for its whole life, and uses it once.
+type worker struct {
+	cfg    *Config
+	broker *supervise.Ref
+	ref    *supervise.Ref
+	jobs   chan pendingJob // room for the one
+	state  workerState
+	lease  *supervise.Timer
+}
+
+type workerState uint8
+
+const (
+	starting workerState = iota
+	idle
+	lent
+	running
+)
+
+type pendingJob struct {
+	job
+	reply supervise.Reply
+}
+
+func (w *worker) Receive(c *actor.Context) {
+	switch msg := c.Message().(type) {
+	case actor.Started:
+		w.ref = supervise.Self(c)
+		w.broker.Monitor(w.ref)
+		supervise.Go(c, w.life)
+	case workerUp:
+		w.state = idle
+		if w.broker.Send(msg) != nil {
+			supervise.Exit(c, nil)
+		}
+	case leased:
+		w.state = lent
+		w.lease = supervise.After(c, leaseTime, unused{})
+	case unused:
+		supervise.Exit(c, nil)
+	case job:
+		if w.state != lent {
+			supervise.ReplyTo(c).Send(notBegun)
+			return
+		}
+		w.lease.Stop()
+		w.state = running
+		w.jobs <- pendingJob{msg, supervise.ReplyTo(c)}
+	case finished:
+		supervise.Exit(c, msg.err)
+	case supervise.Down: // the broker's successor does not know this worker
+		if w.state != running {
+			supervise.Exit(c, nil)
+		}
+	}
+}
+
+// life is the process, from start to end, beside the actor.
+func (w *worker) life(ctx context.Context) any {
+	proc, err := w.cfg.Spawn(ctx)
+	if err != nil {
+		return finished{problem.Wrap(err, "isolate_unavailable", "An isolate worker could not be started").WithHint("`sophia doctor` says what is missing.")}
+	}
+	quit := make(chan struct{})
+	frames := read(proc, quit)
+	defer func() {
+		proc.Kill()
+		close(quit)
+		proc.Wait()
+		for range frames { // the reader has ended when this has
+		}
+	}()
+	report, err := w.ready(ctx, proc, frames)
+	if err != nil {
+		return finished{err}
+	}
+	if w.ref.Send(workerUp{w.ref, report}) != nil {
+		return finished{}
+	}
+	select {
+	case <-ctx.Done():
+		return finished{}
+	case <-frames: // it ended, or spoke out of turn
+		return finished{errIdleEnd}
+	case p := <-w.jobs:
+		p.perform(ctx, proc, frames)
+		return finished{}
+	}
+}
+
+var errIdleEnd = errors.New("isolates: an idle worker ended")
+
+// perform answers whatever happens, a panic of its own included.
+func (p pendingJob) perform(ctx context.Context, proc Proc, frames <-chan wire.Frame) {
+	answered := false
+	defer func() {
+		if !answered {
+			p.reply.Send(&messages.RunResult{
+				Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{},
+				Error: &messages.RunError{Kind: messages.KindCrash, Name: "Internal", Message: "Sophia failed while it watched the run", Hint: "The journal shows which writes happened."},
+			})
+		}
+	}()
+	result, began := p.job.run(ctx, proc, frames)
+	answered = true
+	if !began {
+		p.reply.Send(notBegun)
+		return
+	}
+	p.reply.Send(&result)
+}
+
+func (w *worker) ready(ctx context.Context, proc Proc, frames <-chan wire.Frame) (wire.Report, error) {
+	timer := time.NewTimer(readyWithin)
+	defer timer.Stop()
+	unavailable := func(cause error, what string) error {
+		return problem.Wrap(cause, "isolate_unavailable", "An isolate worker did not become ready: %s", what).WithHint("`sophia doctor` says what is missing.")
+	}
+	select {
+	case <-ctx.Done():
+		return wire.Report{}, ctx.Err()
+	case <-timer.C:
+		return wire.Report{}, unavailable(context.DeadlineExceeded, "it took too long")
+	case f, open := <-frames:
+		if !open {
+			proc.Kill()
+			x := proc.Wait()
+			return wire.Report{}, unavailable(nil, "it ended with: "+lastLine(x.Stderr))
+		}
+		var report wire.Report
+		if f.Kind != wire.Ready || json.Unmarshal(f.Payload, &report) != nil {
+			return wire.Report{}, unavailable(nil, "it does not speak the protocol")
+		}
+		if w.cfg.Strict {
+			for _, layer := range report.Layers {
+				if !layer.On {
+					return wire.Report{}, problem.New("isolate_layer_missing", "The isolate's lockdown layer %q is not in force: %s", layer.Name, layer.Detail).
+						WithHint("`sophia doctor` lists the layers; strict_isolates = false runs without it.")
+				}
+			}
+		}
+		return report, nil
+	}
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "nothing on its stderr"
+	}
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+func newReader(r io.Reader) io.Reader { return bufio.NewReaderSize(r, 8<<10) }
