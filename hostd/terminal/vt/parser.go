@@ -89,9 +89,30 @@ func (p *Parser) text(b []byte, h Handler) []byte {
 	if n < 0 {
 		return nil
 	}
-	p.utf8 = 0 // an ESC ends a character that was cut short
+	p.utf8 = 0                       // an ESC ends a character that was cut short
+	if m := wholeCSI(b[n:]); m > 0 { // most sequences are short and not cut
+		h.Sequence(CSI, b[n:n+m])
+		return b[n+m:]
+	}
 	p.begin()
 	return b[n+1:]
+}
+
+// wholeCSI is the length of the plain CSI sequence that b begins with, or 0
+// where it is cut, long, or holds a control: the slow path knows those.
+func wholeCSI(b []byte) int {
+	if len(b) < 3 || b[1] != '[' {
+		return 0
+	}
+	for i, c := range b[2:min(len(b), 128)] {
+		if c >= 0x40 && c < del {
+			return i + 3
+		}
+		if c < 0x20 || c >= del {
+			return 0
+		}
+	}
+	return 0
 }
 
 func (p *Parser) begin() {
@@ -217,8 +238,10 @@ func (p *Parser) finish(k Kind, h Handler, end ...byte) {
 // Rest is what the parser has taken of a sequence that is not complete yet.
 func (p *Parser) Rest() []byte {
 	switch {
-	case p.st == ground || p.long:
+	case p.st == ground || p.long && p.st != strEsc:
 		return nil
+	case p.long:
+		return []byte{esc}
 	case p.st == strEsc:
 		return append(p.raw[:len(p.raw):len(p.raw)], esc)
 	}

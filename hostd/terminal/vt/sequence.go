@@ -20,7 +20,7 @@ func parseCSI(raw []byte) (p params, ok bool) {
 	}
 	body := raw[2 : len(raw)-1]
 	p.final = raw[len(raw)-1]
-	if bytes.IndexFunc(body, func(r rune) bool { return r < 0x20 || r == del }) >= 0 {
+	if hasControl(body) {
 		clean := make([]byte, 0, len(body))
 		for _, c := range body {
 			if c >= 0x20 && c != del {
@@ -43,6 +43,15 @@ func parseCSI(raw []byte) (p params, ok bool) {
 		}
 	}
 	return p, true
+}
+
+func hasControl(b []byte) bool {
+	for _, c := range b {
+		if c < 0x20 || c == del {
+			return true
+		}
+	}
+	return false
 }
 
 // is compares private marker, intermediates and final.
@@ -134,6 +143,14 @@ func Query(k Kind, raw []byte) bool {
 }
 
 func queryCSI(raw []byte) bool {
+	switch raw[len(raw)-1] {
+	case 'c', 'n', 'p', 'q', 'u', 't', 'x', 'y', 'w', 'v', '|', 'm', 'S':
+	default:
+		return false
+	}
+	if raw[len(raw)-1] == 'm' && raw[2] != '?' { // the most frequent sequence
+		return false
+	}
 	p, ok := parseCSI(raw)
 	if !ok {
 		return false

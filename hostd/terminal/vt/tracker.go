@@ -32,7 +32,7 @@ type Tracker struct {
 	sides  string
 	pen    pen
 	saved  [2]cursor // DECSC of both screens
-	kitty  [2][]int // main, alternate
+	kitty  [2][]int  // main, alternate
 	flags  [2]int
 	other  string // modifyOtherKeys
 	keypad bool
@@ -82,7 +82,10 @@ func (t *Tracker) Title() string { return string(t.title) }
 
 // Text is of Handler.
 func (t *Tracker) Text(b []byte) {
-	// The last of SO and SI decides.
+	// IndexByte is several times faster than LastIndexByte, and both are rare.
+	if bytes.IndexByte(b, 0x0e) < 0 && bytes.IndexByte(b, 0x0f) < 0 {
+		return
+	}
 	out, in := bytes.LastIndexByte(b, 0x0e), bytes.LastIndexByte(b, 0x0f)
 	switch {
 	case out > in:
@@ -136,6 +139,11 @@ func (t *Tracker) escape(raw []byte) {
 }
 
 func (t *Tracker) csi(raw []byte) {
+	switch raw[len(raw)-1] {
+	case 'm', 'h', 'l', 'r', 's', 'u', 'q', 'p':
+	default: // moves and erases: nothing to remember
+		return
+	}
 	p, ok := parseCSI(raw)
 	if !ok {
 		return
