@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 
 	"sophia/messages/problem"
@@ -23,6 +24,12 @@ type Reader struct {
 // View opens a reader.
 func (db *DB) View(scope Scope) *Reader {
 	return &Reader{db: db, view: view{snap: db.eng.Snapshot(), seal: db.seal}, scope: scope}
+}
+
+// Until makes the reader's lists and searches end with ctx, and returns it.
+func (r *Reader) Until(ctx context.Context) *Reader {
+	r.view.ctx = ctx
+	return r
 }
 
 // Close gives the snapshot back.

@@ -40,7 +40,7 @@ func (tx *Tx) Revert(seq uint64, cascade bool) error {
 		return err
 	}
 	if !sameJSON(now, e.After) && !cascade {
-		later, err := tx.later(&r, &e)
+		later, _, err := r.Later(&e)
 		if err != nil {
 			return err
 		}
@@ -59,19 +59,27 @@ func (tx *Tx) Revert(seq uint64, cascade bool) error {
 	return d.change(tx, e.Key, now, e.Before)
 }
 
-// later are the visible entries of the same row after e, oldest first.
-func (tx *Tx) later(r *Reader, e *Entry) ([]Entry, error) {
+// Later are the visible entries of the same row after e, oldest first, and
+// whether the row is still as e left it.
+func (r *Reader) Later(e *Entry) (later []Entry, current bool, err error) {
 	page, err := r.Mutations(MutationQuery{Table: e.Table, Key: e.Key})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var out []Entry
 	for i := len(page.Items) - 1; i >= 0; i-- {
 		if page.Items[i].Seq > e.Seq {
-			out = append(out, page.Items[i])
+			later = append(later, page.Items[i])
 		}
 	}
-	return out, nil
+	d := r.db.byName[e.Table]
+	if d == nil {
+		return later, false, nil
+	}
+	now, err := getRow(&r.view, r.scope, d, e.Key)
+	if problem.CodeOf(err) == "not_found" {
+		now, err = nil, nil
+	}
+	return later, err == nil && sameJSON(now, e.After), err
 }
 
 // Revert is a Write that undoes one entry.

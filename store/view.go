@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+
 	"github.com/tidwall/btree"
 
 	"sophia/store/engine"
@@ -14,7 +16,8 @@ type pending = btree.Map[string, []byte]
 type view struct {
 	snap engine.Snapshot
 	seal *seal.Sealer
-	over *pending // nil for a plain reader
+	over *pending        // nil for a plain reader
+	ctx  context.Context // ends a long scan; nil never does
 }
 
 func (v *view) get(key []byte) ([]byte, bool, error) {
@@ -26,9 +29,36 @@ func (v *view) get(key []byte) ([]byte, bool, error) {
 	return v.snap.Get(key)
 }
 
-// scan calls f for each key in [low, high) in order, or downwards, with the
-// pending writes in their places. f must not write.
+// scanEvery is after how many keys a scan looks whether it is still wanted.
+const scanEvery = 256
+
+// scan is merge that ends with the view's context.
 func (v *view) scan(low, high []byte, reverse bool, f func(key, value []byte) bool) error {
+	if v.ctx == nil || v.ctx.Done() == nil {
+		return v.merge(low, high, reverse, f)
+	}
+	if err := v.ctx.Err(); err != nil {
+		return err
+	}
+	n := 0
+	var ended error
+	err := v.merge(low, high, reverse, func(key, value []byte) bool {
+		if n++; n%scanEvery == 0 {
+			if ended = v.ctx.Err(); ended != nil {
+				return false
+			}
+		}
+		return f(key, value)
+	})
+	if ended != nil {
+		return ended
+	}
+	return err
+}
+
+// merge calls f for each key in [low, high) in order, or downwards, with the
+// pending writes in their places. f must not write.
+func (v *view) merge(low, high []byte, reverse bool, f func(key, value []byte) bool) error {
 	if v.over == nil || v.over.Len() == 0 {
 		return v.snap.Scan(low, high, reverse, f)
 	}
