@@ -33,6 +33,8 @@ type Custodian interface {
 	Copied(ctx context.Context, note messages.CredentialCopy) error
 	GiveUp(ctx context.Context, launch, real string) error
 	Return(ctx context.Context, note messages.CredentialCopy) (messages.CredentialOutcome, error)
+	// Written are the digests of what Sophia itself wrote to a real file.
+	Written(real string) []string
 }
 
 // Host is this machine, as launches.Host wants it.
@@ -133,7 +135,7 @@ func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRe
 	ref, err := h.Units.Start(ctx, unit.Spec{
 		Launch: p.Launch, Host: p.Host.Path, Manifest: path, Digest: digest, Daemon: daemon, Confine: p.Confine,
 		ReadWrite: []string{p.WorkspaceDir.Path, h.folder(p.Launch)},
-		ReadOnly:  []string{h.Programs.Dir, filepath.Dir(p.HarnessIdentity.Path), h.Dirs.Broker()},
+		ReadOnly:  []string{h.Programs.Dir, h.harnessFolder(p), h.Dirs.Broker()},
 	})
 	return ref, before, err
 }
@@ -161,6 +163,15 @@ func (h *Host) build(ctx context.Context, p messages.Plan) (overlay.Built, error
 		err = errors.Join(err, h.Custodian.GiveUp(ctx, p.Launch, real))
 	}
 	return built, err
+}
+
+// harnessFolder is all that the harness needs of its own: the tree that was
+// adopted, or the program's folder.
+func (h *Host) harnessFolder(p messages.Plan) string {
+	if tree := h.Adopter.TreeOf(p.HarnessIdentity.Path); tree != "" {
+		return tree
+	}
+	return filepath.Dir(p.HarnessIdentity.Path)
 }
 
 func (h *Host) manifest(s launches.StartSpec, built overlay.Built) messages.Manifest {
@@ -270,13 +281,22 @@ func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence
 	if l.Evidence != nil {
 		before = l.Evidence.Before
 	}
-	ev, err := evidence.Complete(ctx, before)
+	credential, err := overlay.Credential(h.folder(l.Launch))
+	if err != nil {
+		return messages.Evidence{}, err
+	}
+	var known []evidence.Known // another launch's renewed login is no tampering
+	if credential != nil {
+		for _, sum := range h.Custodian.Written(credential.Real) {
+			known = append(known, evidence.Known{Path: credential.Real, SHA256: sum})
+		}
+	}
+	ev, err := evidence.Complete(ctx, before, known...)
 	if err != nil && problem.CodeOf(err) != lease.CodeEvidenceChanged {
 		return ev, err
 	}
-	credential, err := overlay.Credential(h.folder(l.Launch))
-	if err != nil || credential == nil {
-		return ev, err
+	if credential == nil {
+		return ev, nil
 	}
 	out, err := h.Custodian.Return(ctx, *credential)
 	ev.Credential = out.Outcome

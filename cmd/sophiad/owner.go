@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"sophia/actors/launches/lease"
+	"sophia/actors/supervise"
+	"sophia/actors/trays"
+	"sophia/hostd/ownerapi"
+	"sophia/mcp/dispatch"
+	"sophia/mcp/registry"
+	"sophia/messages"
+	"sophia/messages/problem"
+	"sophia/store"
+)
+
+// services are what the owner API offers, over the daemon's parts.
+func (d *sophiad) services() ownerapi.Services {
+	return ownerapi.Services{
+		Status: d.status, Connections: d.connections, Workspaces: d.workspaces, Launches: launchesAPI{d, d.launches},
+		Approvals: d.gate, Trays: trayFeeds{d.hub}, Journal: journal{d}, Tools: ownerTools{d}, Harnesses: d.harnesses,
+	}
+}
+
+// ownerAuthority is the owner's own: every tool, no gate (spec mcp-surface,
+// Boundaries: portal connections).
+func ownerAuthority() messages.Authority {
+	return messages.Authority{Connection: "owner", Name: "owner", Profile: messages.Portal, Surface: messages.SurfaceFull, Scope: []string{"*"}, ToolNames: messages.DottedNames}
+}
+
+func (d *sophiad) status(ctx context.Context) (ownerapi.Status, error) {
+	own, err := d.host.Units.OwnUnit(ctx)
+	if err != nil {
+		own = "" // no systemd here: in the foreground
+	}
+	connections, err := d.connections.List(ctx)
+	if err != nil {
+		return ownerapi.Status{}, err
+	}
+	workspaces, err := d.workspaces.List(ctx)
+	if err != nil {
+		return ownerapi.Status{}, err
+	}
+	leases, err := d.launches.List(ctx)
+	if err != nil {
+		return ownerapi.Status{}, err
+	}
+	head, _ := d.db.Head()
+	return ownerapi.Status{
+		PID: os.Getpid(), Started: d.started, Version: version, MCP: d.address.MCP, Portal: d.address.Portal, Unit: own,
+		Connections: count(connections, func(c messages.ConnectionRow) bool { return c.Revoked == nil }),
+		Workspaces:  len(workspaces), Launches: count(leases, func(l messages.Lease) bool { return !lease.Final(l.State) }),
+		Waiting: d.gate.Waiting(), Mutations: head, Tree: nodes(d.tree.Snapshot(), nil),
+	}, nil
+}
+
+func count[T any](all []T, is func(T) bool) (n int) {
+	for _, v := range all {
+		if is(v) {
+			n++
+		}
+	}
+	return n
+}
+
+func nodes(all []supervise.Status, out []ownerapi.TreeNode) []ownerapi.TreeNode {
+	for _, s := range all {
+		out = append(out, ownerapi.TreeNode{Path: s.Path, State: s.State, Restarts: s.Restarts})
+		out = nodes(s.Kids, out)
+	}
+	return out
+}
+
+type trayFeeds struct{ hub *trays.Hub }
+
+func (t trayFeeds) Subscribe(ctx context.Context, name string) (ownerapi.Feed, error) {
+	return t.hub.Subscribe(ctx, name)
+}
+
+// journal is the time machine as the owner sees it.
+type journal struct{ d *sophiad }
+
+func (j journal) List(_ context.Context, q ownerapi.JournalQuery) (ownerapi.Page[ownerapi.Mutation], error) {
+	r := j.d.db.View(store.Owner())
+	defer r.Close()
+	page, err := r.Mutations(store.MutationQuery{Table: q.Table, Key: q.Key, Limit: q.Limit, Cursor: q.Cursor, Bind: "owner"})
+	out := ownerapi.Page[ownerapi.Mutation]{Items: []ownerapi.Mutation{}, Total: page.Total, Cursor: page.Cursor}
+	for _, e := range page.Items {
+		out.Items = append(out.Items, mutation(e))
+	}
+	return out, err
+}
+
+func (j journal) Get(_ context.Context, seq uint64) (ownerapi.Mutation, error) {
+	r := j.d.db.View(store.Owner())
+	defer r.Close()
+	e, err := r.Entry(seq)
+	if err != nil {
+		return ownerapi.Mutation{}, problem.Wrap(err, "mutation_not_found", "there is no mutation %d", seq).WithHint("sophia journal list shows them.")
+	}
+	return mutation(e), nil
+}
+
+func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerapi.Mutation, error) {
+	if _, err := j.Get(ctx, seq); err != nil {
+		return ownerapi.Mutation{}, err
+	}
+	cause := store.Cause{Actor: messages.Actor{Connection: "owner", Name: "owner"}, Scope: store.Owner(), Reason: reason}
+	receipt, err := store.Revert(ctx, j.d.write, cause, seq, false)
+	if err != nil {
+		return ownerapi.Mutation{}, err
+	}
+	return j.Get(ctx, receipt.Last)
+}
+
+func mutation(e store.Entry) ownerapi.Mutation {
+	return ownerapi.Mutation{Seq: e.Seq, At: e.At, Actor: e.Actor, Table: e.Table, Key: e.Key, Before: e.Before, After: e.After,
+		Reason: e.Reason, Tool: e.Tool, Reverts: e.Reverts}
+}
+
+// ownerTools is the surface under the owner's own authority.
+type ownerTools struct{ d *sophiad }
+
+func (t ownerTools) set() *registry.Set {
+	return t.d.surface.dispatcher.Callable(ownerAuthority(), false)
+}
+
+func (t ownerTools) List(context.Context) (out []ownerapi.Tool, err error) {
+	for _, tool := range t.set().Tools() {
+		row, err := ownerTool(tool)
+		if err != nil {
+			return nil, err
+		}
+		row.Description, row.Input, row.Output = "", nil, nil
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+func (t ownerTools) Describe(_ context.Context, name string) (ownerapi.Tool, error) {
+	tool, err := t.set().Find(name)
+	if err != nil {
+		return ownerapi.Tool{}, err
+	}
+	return ownerTool(tool)
+}
+
+func (t ownerTools) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	r := t.d.surface.dispatcher.Call(ctx, dispatch.Request{Authority: ownerAuthority(), Tool: name, Args: args})
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	return r.Body, nil
+}
+
+func ownerTool(t *registry.Tool) (ownerapi.Tool, error) {
+	in, err := json.Marshal(t.Input.Schema)
+	if err != nil {
+		return ownerapi.Tool{}, err
+	}
+	out, err := json.Marshal(t.PublishedOutput())
+	return ownerapi.Tool{Name: t.Name, Group: string(t.Group), Summary: t.Summary, Description: t.Description,
+		Writes: !t.ReadOnly(), Elevated: t.Effects.Elevated, Input: in, Output: out}, err
+}

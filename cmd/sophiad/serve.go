@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"sophia/actors/edge"
+	"sophia/hostd/broker"
+	"sophia/hostd/daemon"
+	"sophia/hostd/harness"
+	"sophia/hostd/ownerapi"
+	"sophia/messages"
+	"sophia/messages/problem"
+)
+
+// serve opens the listeners and says where they are.
+func (d *sophiad) serve(ctx context.Context) error {
+	tray, err := d.identity(ctx, "sophia-tray")
+	if err != nil {
+		return err
+	}
+	wrapper, err := d.identity(ctx, "sophia-wrapper")
+	if err != nil {
+		return err
+	}
+	// The loopback address is taken before anything else is told of it, and
+	// kept for later lives of the listener.
+	first, err := net.Listen("tcp", d.config.Listen)
+	if err != nil {
+		return listenFailed(d.config.Listen, err)
+	}
+	at := first.Addr().String()
+	d.address = daemon.Address{MCP: "http://" + at + "/mcp", Portal: "http://" + at + "/", PID: os.Getpid(), Started: d.started}
+
+	owner := func() (*ownerapi.Server, error) {
+		return ownerapi.New(ownerapi.Config{Owner: d.public, Services: d.services(), Presence: ownerapi.KernelPresence{SHA256: tray.SHA256},
+			Bearers: d.dirs.Bearers(), MCP: func() string { return d.address.MCP }, Log: d.log})
+	}
+	_, err = d.tree.Add(edge.Spec(
+		edge.Listener{ID: "http", Open: func() (edge.Server, error) {
+			l := first
+			if first = nil; l == nil {
+				if l, err = net.Listen("tcp", at); err != nil {
+					return nil, listenFailed(at, err)
+				}
+			}
+			api, err := owner()
+			if err != nil {
+				return nil, err
+			}
+			return &httpServer{l: l, s: &http.Server{Handler: d.mux(api), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+				MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn)}}, nil
+		}},
+		edge.Listener{ID: "owner", Open: func() (edge.Server, error) {
+			l := d.owner
+			if d.owner = nil; l == nil {
+				if l, err = ownerapi.Listen(d.dirs.OwnerSocket()); err != nil {
+					return nil, err
+				}
+			}
+			api, err := owner()
+			return &ownerServer{l: l, Server: api}, err
+		}},
+		edge.Listener{ID: "broker", Open: func() (edge.Server, error) {
+			s, err := broker.Start(broker.Config{Path: d.dirs.Broker(), Wrapper: func() string { return wrapper.SHA256 },
+				Redeemer: d.relays, Receipts: d.relays, Log: d.log})
+			return &brokerServer{s: s, done: make(chan struct{})}, err
+		}},
+	))
+	if err != nil {
+		return err
+	}
+	return daemon.WriteAddress(d.dirs.Address(), d.address)
+}
+
+func listenFailed(at string, err error) error {
+	return problem.Wrap(err, "listen_failed", "can't listen on %s", at).
+		WithHint("Another program may have it. Set another address in config.toml: listen = \"127.0.0.1:0\" takes a free one.")
+}
+
+func (d *sophiad) identity(ctx context.Context, program string) (messages.FileIdentity, error) {
+	return harness.IdentifyOwn(ctx, d.host.Programs.Path(program))
+}
+
+// mux is what the loopback address serves.
+func (d *sophiad) mux(api http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(ownerapi.Root+"/", api)
+	mux.Handle("/", d.surface.transport)
+	return mux
+}
+
+type httpServer struct {
+	l net.Listener
+	s *http.Server
+}
+
+func (h *httpServer) Serve() error {
+	if err := h.s.Serve(h.l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (h *httpServer) Shutdown(ctx context.Context) error {
+	if err := h.s.Shutdown(ctx); err != nil {
+		return h.s.Close()
+	}
+	return nil
+}
+
+type ownerServer struct {
+	l net.Listener
+	*ownerapi.Server
+}
+
+func (o *ownerServer) Serve() error { return o.Server.Serve(o.l) }
+
+// brokerServer is the broker, which serves from its start on.
+type brokerServer struct {
+	s    *broker.Server
+	done chan struct{}
+}
+
+func (b *brokerServer) Serve() error { <-b.done; return nil }
+
+func (b *brokerServer) Shutdown(context.Context) error {
+	defer close(b.done)
+	return b.s.Close()
+}
