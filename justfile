@@ -50,7 +50,7 @@ bench NAME *ARGS: setup build
 
 # Walk every interleaving of the envelope relay
 model:
-    go test -count=1 -run 'Model|Explor' -v ./hostd/envelope/...
+    go test -count=1 -run 'Model|Explor' -v ./actors/envelope/...
 
 # Format the code
 fmt:

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -21,8 +22,9 @@ func (r *receiver) accept(c *actor.Context) {
 			if err != nil {
 				return unless(pouch, stopped{err})
 			}
+			pouch.keep(client)
 			if err := self.Send(accepted{client}); err != nil { // full or down
-				_ = client.Close()
+				pouch.shut(client)
 			}
 		}
 	})
@@ -35,7 +37,6 @@ func (r *receiver) identify(c *actor.Context, id conn) {
 	supervise.Go(c, func(ctx context.Context) any {
 		want, ok := wantOf(ctx, spec)
 		if !ok {
-			_ = client.Close()
 			return nil
 		}
 		pid, err := client.Identify(want)
@@ -128,6 +129,7 @@ func (r *receiver) refuse(c *actor.Context, id conn, why error) {
 		return
 	}
 	r.c.Log.Warn("the launch's credential was refused", "launch", r.spec.Plan.Launch, "why", why)
+	r.pouch.release(client) // the refusal closes it, in its own bounded time
 	supervise.Go(c, func(context.Context) any {
 		client.Refuse(why)
 		return nil
@@ -161,12 +163,13 @@ func unless(p *pouch, msg any) any {
 	return msg
 }
 
-// pouch zeroes at the end whatever secret is still about, in a field or in a
-// message that nobody will handle.
+// pouch has what must not outlive the relay, however it ends: secrets in a
+// field or in a message that nobody will handle, the socket and the clients.
 type pouch struct {
-	mu   sync.Mutex
-	done bool
-	m    map[*secret.Secret]struct{}
+	mu      sync.Mutex
+	done    bool
+	secrets map[*secret.Secret]struct{}
+	open    map[io.Closer]struct{}
 }
 
 func (p *pouch) add(s *secret.Secret) {
@@ -179,25 +182,53 @@ func (p *pouch) add(s *secret.Secret) {
 		s.Zero()
 		return
 	}
-	if p.m == nil {
-		p.m = map[*secret.Secret]struct{}{}
+	if p.secrets == nil {
+		p.secrets = map[*secret.Secret]struct{}{}
 	}
-	p.m[s] = struct{}{}
+	p.secrets[s] = struct{}{}
 }
 
 // leave: it is somebody else's now, or zeroed.
 func (p *pouch) leave(s *secret.Secret) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.m, s)
+	delete(p.secrets, s)
 }
 
+func (p *pouch) keep(c io.Closer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		_ = c.Close()
+		return
+	}
+	if p.open == nil {
+		p.open = map[io.Closer]struct{}{}
+	}
+	p.open[c] = struct{}{}
+}
+
+func (p *pouch) release(c io.Closer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+}
+
+func (p *pouch) shut(c io.Closer) {
+	p.release(c)
+	_ = c.Close()
+}
+
+// close may be called again.
 func (p *pouch) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done = true
-	for s := range p.m {
+	for s := range p.secrets {
 		s.Zero()
 	}
-	p.m = nil
+	for c := range p.open {
+		_ = c.Close()
+	}
+	p.secrets, p.open = nil, nil
 }

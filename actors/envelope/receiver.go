@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
@@ -109,7 +110,7 @@ func (r *receiver) Receive(c *actor.Context) {
 		r.stop(c)
 	case accepted:
 		if len(r.conns) >= maxClients {
-			_ = m.client.Close()
+			r.pouch.shut(m.client)
 			return
 		}
 		r.last++
@@ -183,6 +184,8 @@ func (r *receiver) start(c *actor.Context) {
 		supervise.Exit(c, err)
 		return
 	}
+	r.pouch.keep(r.socket)
+	context.AfterFunc(supervise.Context(c), r.pouch.close) // also where Stopped fails
 	r.d.register(r.spec.Plan.Launch, supervise.Self(c))
 	r.accept(c)
 	core, actions := relay.New()
@@ -196,12 +199,6 @@ func (r *receiver) stop(c *actor.Context) {
 		r.perform(c, r.core.Step(relay.Ended{}))
 	}
 	r.pouch.close()
-	if r.socket != nil {
-		_ = r.socket.Close()
-	}
-	for _, client := range r.conns {
-		_ = client.Close()
-	}
 }
 
 func (r *receiver) step(c *actor.Context, ev relay.Event) { r.perform(c, r.core.Step(ev)) }
@@ -366,7 +363,7 @@ func (r *receiver) forget(id conn) {
 	delete(r.whys, id)
 	delete(r.pids, id)
 	if client := r.conns[id]; client != nil {
-		_ = client.Close()
+		r.pouch.shut(client)
 		delete(r.conns, id)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,7 +68,10 @@ func startDaemon(t *testing.T) *daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	d := &daemon{t: t, dir: dir, wrapper: programs.Build(t, "sophia-wrapper"), failed: make(chan string, 8)}
+	d := &daemon{t: t, dir: dir, wrapper: os.Getenv("WRAPPER_TEST_PROGRAM"), failed: make(chan string, 8)}
+	if d.wrapper == "" {
+		d.wrapper = programs.Build(t, "sophia-wrapper")
+	}
 	d.mcp = httptest.NewServer(http.HandlerFunc(d.serveMCP))
 	t.Cleanup(d.mcp.Close)
 	d.relays = actenvelope.NewDirectory(actenvelope.Config{
@@ -319,6 +323,40 @@ func TestEnvelope_FromRelayToWorkAndReuseAfterARestart(t *testing.T) {
 	case f := <-d.failed:
 		t.Errorf("a launch failed: %s", f)
 	default:
+	}
+}
+
+// Root may look at any process; an ordinary user's daemon may not look at a
+// wrapper that has made itself undumpable. So the whole way again as nobody.
+func TestEnvelope_TheWholeWayAsAnOrdinaryUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the other tests ran as an ordinary user already")
+	}
+	dir, err := os.MkdirTemp("", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	private := filepath.Join(dir, "p")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(private, 0o700), os.Chown(private, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{programs.Build(t, "sophia-wrapper"): "sophia-wrapper", "/proc/self/exe": "test"} {
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, to), b, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const whole = "TestEnvelope_FromRelayToWorkAndReuseAfterARestart"
+	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^"+whole+"$", "-test.v")
+	cmd.Dir = "/"
+	cmd.Env = []string{"WRAPPER_TEST_PROGRAM=" + filepath.Join(dir, "sophia-wrapper"), "TMPDIR=" + private}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+whole)) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
