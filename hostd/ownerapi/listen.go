@@ -15,16 +15,31 @@ import (
 )
 
 // Listen makes the owner's socket: mode 0600 in a private folder, accepting
-// only this user's processes. A socket left by a dead daemon is replaced; one
-// that answers is not, and the code is daemon_running.
-func Listen(path string) (net.Listener, error) {
+// only this user's processes. A socket left by a dead daemon is replaced. While
+// the listener is open nobody else gets it: the code is daemon_running. So it
+// serves as the lock against a second daemon too.
+func Listen(path string) (l net.Listener, err error) {
 	if err := paths.MakePrivate(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	if conn, err := net.Dial("unix", path); err == nil {
-		conn.Close()
-		return nil, problem.New("daemon_running", "a daemon listens on %s already", path).WithHint("Stop it with: sophia down")
+	// The socket itself can't be the lock: between finding it dead and replacing
+	// it another daemon may have come.
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, problem.Wrap(err, "socket_not_made", "can't lock %s", path)
 	}
+	defer func() {
+		if err != nil {
+			lock.Close()
+		}
+	}()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, problem.Wrap(err, "daemon_running", "a daemon listens on %s already", path).WithHint("Stop it with: sophia down")
+	}
+	return listen(path, lock)
+}
+
+func listen(path string, lock *os.File) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.Wrap(err, "socket_not_made", "the old socket %s can't be removed", path)
 	}
@@ -36,12 +51,22 @@ func Listen(path string) (net.Listener, error) {
 		l.Close()
 		return nil, problem.Wrap(err, "socket_not_made", "can't make %s private", path)
 	}
-	return ownerListener{l}, nil
+	return ownerListener{l, lock}, nil
 }
 
 // ownerListener drops connections of other users. The folder keeps them out
 // already; this holds even if its mode is changed under us.
-type ownerListener struct{ *net.UnixListener }
+type ownerListener struct {
+	*net.UnixListener
+	lock *os.File
+}
+
+// Close removes the socket and then gives the lock back.
+func (l ownerListener) Close() error {
+	err := l.UnixListener.Close()
+	l.lock.Close() // again is harmless; http.Server may
+	return err
+}
 
 func (l ownerListener) Accept() (net.Conn, error) {
 	for {

@@ -18,6 +18,7 @@ type model struct {
 	input     []rune
 	scroll    int
 	sending   string // ID of the request whose answer is on its way
+	sent      string // and of the last one that was answered here
 	notice    string
 	bad       bool // the notice is a refusal
 	connected bool
@@ -54,7 +55,7 @@ func (m *model) event(e messages.TrayEvent) {
 	case e.Kind == messages.TrayAnswered && e.Verdict != nil:
 		if i := m.index(e.Verdict.ID); i >= 0 {
 			// Who answered here sees the result of that; others are told.
-			if m.sending != e.Verdict.ID {
+			if m.sending != e.Verdict.ID && m.sent != e.Verdict.ID {
 				m.say(false, "%s", verdictText(m.requests[i], *e.Verdict))
 			}
 			m.requests = slices.Delete(m.requests, i, i+1)
@@ -177,6 +178,9 @@ func (m *model) line(line string) *decision {
 // answered: what became of a decision.
 func (m *model) answered(d decision, err error) {
 	m.sending = ""
+	if err == nil {
+		m.sent = d.request.ID
+	}
 	switch {
 	case err == nil && d.outcome == messages.OutcomeApproved:
 		m.say(false, "Approved: %s (%s).", d.request.ID, d.request.Title)

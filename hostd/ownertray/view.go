@@ -40,10 +40,10 @@ func plain(s string) string { return s }
 func (m *model) view(cols, rows int, now time.Time, st style) []string {
 	cols, rows = max(cols, 20), max(rows, 8)
 	head := wrap(m.head(now, st), cols)
-	if len(head) > rows/2 {
-		head = head[:rows/2]
+	if most := max(rows/4, 1); len(head) > most { // the one that is selected is shown below in any case
+		head = head[:most]
 	}
-	foot := wrap(m.foot(st), cols)
+	foot := m.foot(cols, rows/2, st)
 	var body []string
 	if r, ok := m.current(); ok {
 		body = wrap(details(r, now, st), cols)
@@ -83,24 +83,36 @@ func (m *model) head(now time.Time, st style) []line {
 	return append(out, line{"", plain})
 }
 
-func (m *model) foot(st style) []line {
-	out := []line{{"", plain}}
+// foot is at most most lines: what to type stays in sight, the rest gives way.
+func (m *model) foot(cols, most int, st style) []string {
+	var notice, what, help []line
 	if m.notice != "" {
 		s := st.green
 		if m.bad {
 			s = st.red
 		}
-		out = append(out, line{m.notice, s})
+		notice = []line{{m.notice, s}}
 	}
 	switch r, ok := m.current(); {
 	case m.sending != "":
-		out = append(out, line{"Sending the answer…", st.dim})
+		what = []line{{"Sending the answer…", st.dim}}
 	case ok:
-		out = append(out, line{"Type " + r.Code + " and Enter to approve; d REASON to deny; n for the next; q quits", st.bold})
+		what = []line{{"Type " + r.Code + " and Enter to approve", st.bold}}
+		help = []line{{"d REASON to deny, n for the next, q to quit", st.dim}}
 	default:
-		out = append(out, line{"q quits", st.dim})
+		help = []line{{"q to quit", st.dim}}
 	}
-	return append(out, line{"> " + string(m.input), plain})
+	input := "> " + string(m.input)
+	for runewidth.StringWidth(input) > cols-1 { // the end of it, where the owner types
+		input = "> " + string([]rune(input)[3:])
+	}
+	out := append(wrap(what, cols), wrap([]line{{input, plain}}, cols)...)
+	for _, more := range [][]line{help, notice, {{"", plain}}} {
+		if wrapped := wrap(more, cols); len(out)+len(wrapped) <= most {
+			out = append(wrapped, out...)
+		}
+	}
+	return out
 }
 
 // details is everything that the owner decides about.
