@@ -39,6 +39,52 @@ startup_timeout_sec = 60
 trust_level = "untrusted"
 `
 
+// The real Claude Code, likewise.
+func TestWrapper_ClaudeCodeCallsAToolThroughIt(t *testing.T) {
+	claude := harnesses.ClaudeCode(t)
+	d := startDaemon(t)
+	d.launch("lp-1")
+	model := modelapi.Start(t, modelapi.Script{Calls: []modelapi.Call{{Tool: "sophia.orient"}}, Final: "All oriented."})
+	home := harnesses.Scratch(t)
+	config, work := filepath.Join(home, "claude"), filepath.Join(home, "work")
+	for _, sub := range []string{config, work} {
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mcp := filepath.Join(config, "mcp.json")
+	for path, text := range map[string]string{
+		filepath.Join(config, ".claude.json"): fmt.Sprintf(`{"hasCompletedOnboarding":true,"projects":{%q:{"hasTrustDialogAccepted":true}}}`, work),
+		mcp: fmt.Sprintf(`{"mcpServers":{"sophia":{"type":"stdio","command":%q,"args":["--launch","lp-1","--socket",%q]}}}`,
+			d.wrapper, filepath.Join(d.launchDir("lp-1"), envelope.SocketName)),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.searchIn = []string{home}
+	d.onCall = d.searchBearer
+
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, claude, "-p", "Please orient yourself.", "--setting-sources", "user",
+		"--mcp-config", mcp, "--strict-mcp-config", "--allowedTools", "mcp__sophia")
+	cmd.Dir = work
+	cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin", "CLAUDE_CONFIG_DIR=" + config, "TMPDIR=" + home,
+		"ANTHROPIC_BASE_URL=" + model.URL, "ANTHROPIC_API_KEY=sk-ant-fake", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("claude: %v\n%s", err, out)
+	}
+	got, err := model.WaitToolOutput(ctx)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(got.Text, `{"oriented":"sophia.orient"}`) || !strings.Contains(string(out), "All oriented.") || d.calls.Load() != 1 {
+		t.Errorf("the model read %q in %d calls; claude says:\n%s", got.Text, d.calls.Load(), out)
+	}
+}
+
 // The real Codex, its only MCP server the real wrapper, asks the model, which
 // wants sophia.orient; the result reaches the model. While the call is under
 // way the bearer is in no argv, environment or file.
