@@ -198,6 +198,13 @@ func (t *Table[R]) All(s Source, q Query[R]) ([]R, error) {
 	return p.Items, err
 }
 
+// Top is the first Limit rows of a query, without counting the rest.
+func (t *Table[R]) Top(s Source, q Query[R]) ([]R, error) {
+	q.Cursor = ""
+	p, err := t.list(s, q, true)
+	return p.Items, err
+}
+
 // First is the first row of a query; ok is false when there is none.
 func (t *Table[R]) First(s Source, q Query[R]) (row R, ok bool, err error) {
 	q.Limit, q.Cursor = 1, ""

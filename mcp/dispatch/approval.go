@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sophia/actors/approvals"
+	"sophia/actors/isolates/runclock"
 	"sophia/mcp/registry"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -39,9 +40,7 @@ func (d *Dispatcher) ask(ctx context.Context, tool *registry.Tool, call *registr
 	if err != nil {
 		return nil, err // a call that would fail is not put before the owner
 	}
-	if r.Pause != nil {
-		defer r.Pause()()
-	}
+	defer runclock.Pause(ctx)() // the owner may take longer than a script may run
 	stop := d.heartbeat(call, tool)
 	verdict, err := d.c.Gate.Request(ctx, messages.ApprovalRequest{
 		Kind: messages.ApproveToolCall, Connection: r.Authority.Connection, Requester: r.Authority.Name,
@@ -101,18 +100,4 @@ func (d *Dispatcher) heartbeat(call *registry.Call, tool *registry.Tool) (stop f
 		}
 	})
 	return func() { close(done); over.Wait() }
-}
-
-type pauseKey struct{}
-
-// WithPause gives a run's context the way to stop its clock: pause stops it and
-// returns what starts it again.
-func WithPause(ctx context.Context, pause func() (resume func())) context.Context {
-	return context.WithValue(ctx, pauseKey{}, pause)
-}
-
-// PauseFrom is the pause of a run's context, or nil.
-func PauseFrom(ctx context.Context) func() (resume func()) {
-	p, _ := ctx.Value(pauseKey{}).(func() func())
-	return p
 }

@@ -70,9 +70,6 @@ type Request struct {
 	Args      json.RawMessage
 	Inside    bool // from a script
 	Report    func(done, total float64, message string)
-	// Pause stops a run's clock while the owner is asked; it returns what
-	// starts it again. Nil for direct calls.
-	Pause func() (resume func())
 }
 
 // Response is a call's outcome. Body is always a JSON object with
@@ -124,7 +121,7 @@ func (d *Dispatcher) Call(ctx context.Context, r Request) Response {
 	call := &registry.Call{ID: d.c.ID(), Authority: r.Authority, Inside: r.Inside, Callable: set, Report: r.Report,
 		Direct: d.Callable(r.Authority, false), Within: d.Callable(r.Authority, true)}
 	call.Dispatch = func(ctx context.Context, tool string, args []byte) ([]byte, error) {
-		inner := d.Call(ctx, Request{Authority: r.Authority, Tool: tool, Args: args, Inside: true, Pause: PauseFrom(ctx)})
+		inner := d.Call(ctx, Request{Authority: r.Authority, Tool: tool, Args: args, Inside: true, Report: r.Report})
 		if inner.Err != nil {
 			return nil, inner.Err
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sophia/actors/isolates/runclock"
 	"sophia/mcp/dispatch"
 	"sophia/mcp/registry"
 	"sophia/messages"
@@ -292,15 +293,18 @@ func TestGate_WithoutAGateNothingIsWritten(t *testing.T) {
 func TestGate_WaitingIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		paused := 0
 		w.verdict = func(r messages.ApprovalRequest) (messages.ApprovalVerdict, error) {
 			time.Sleep(25 * time.Second) // virtual
+			if paused != 1 {
+				t.Errorf("the run's clock is paused %d times while the owner is asked", paused)
+			}
 			return v(r, messages.OutcomeApproved), nil
 		}
 		var reported []float64
-		paused := 0
-		r := w.Call(t.Context(), dispatch.Request{Authority: who(messages.Assistant), Tool: "write_note", Args: json.RawMessage(`{"slug":"s"}`),
-			Report: func(done, _ float64, _ string) { reported = append(reported, done) },
-			Pause:  func() func() { paused++; return func() { paused-- } }})
+		run := runclock.With(t.Context(), func() func() { paused++; return func() { paused-- } })
+		r := w.Call(run, dispatch.Request{Authority: who(messages.Assistant), Tool: "write_note", Args: json.RawMessage(`{"slug":"s"}`),
+			Report: func(done, _ float64, _ string) { reported = append(reported, done) }})
 		if r.Err != nil || !slices.Equal(reported, []float64{0, 1, 2}) {
 			t.Errorf("%v, reported %v", r.Err, reported)
 		}

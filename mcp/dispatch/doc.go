@@ -8,5 +8,5 @@
 // It knows nothing of HTTP or JSON-RPC: mcp/transport calls it for clients, the
 // execute_code tool calls it for scripts, the owner's API for the owner.
 //
-// Imports: mcp/registry, actors/approvals (the digest), messages.
+// Imports: mcp/registry, actors/approvals (the digest), actors/isolates/runclock, messages.
 package dispatch
