@@ -9,6 +9,7 @@ const {
 const { stringify, parse } = J;
 const { create, defineProperty, freeze, getPrototypeOf, keys, entries } = O;
 const isArray = A.isArray;
+const captureStackTrace = E.captureStackTrace;
 const uncurry = (f) => { const call = Function.prototype.call; return R.apply(Function.prototype.bind, call, [f]); };
 const hasOwn = uncurry(O.prototype.hasOwnProperty);
 const mapGet = uncurry(M.prototype.get), mapSet = uncurry(M.prototype.set), mapHas = uncurry(M.prototype.has), mapDelete = uncurry(M.prototype.delete);

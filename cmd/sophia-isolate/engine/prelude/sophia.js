@@ -46,20 +46,29 @@ const received = (json) => {
   return v;
 };
 
+// One error for all calls over the budget: there may be thousands.
+let overBudget;
+const exhausted = (tool) => {
+  if (overBudget === undefined) {
+    const origin = {};
+    captureStackTrace(origin, exhausted);
+    overBudget = new SophiaError({ code: 'call_budget_exceeded', message: `a run may make at most ${limits.calls} Sophia calls, and this is one more`, hint: 'Ask for more rows per call (limit), filter in the call, or split the work over several runs.' }, tool, origin);
+  }
+  return overBudget;
+};
+
 const call = (name, tool, args, count) => {
   if (count > 1 || args !== undefined && (args === null || typeof args !== 'object' || isArray(args))) {
     throw corrective(TE, `sophia.${name} takes one object of named arguments, as in sophia.${name}({ limit: 5 })`);
   }
+  if (sequence >= limits.calls) return P.reject(exhausted(tool));
   const json = args === undefined ? '{}' : stringify(args, replace);
   if (json === undefined || json.length > limits.argumentBytes) {
     throw corrective(RE, `the arguments of sophia.${name} are larger than ${limits.argumentBytes} bytes`);
   }
   const id = ++sequence;
   const origin = {};
-  E.captureStackTrace(origin, call); // a failed call points at where it was made
-  if (id > limits.calls) {
-    return P.reject(new SophiaError({ code: 'call_budget_exceeded', message: `a run may make at most ${limits.calls} Sophia calls, and this is one more`, hint: 'Ask for more rows per call (limit), filter in the call, or split the work over several runs.' }, tool, origin));
-  }
+  captureStackTrace(origin, call); // a failed call points at where it was made
   return new P((resolve, reject) => {
     mapSet(pending, id, [resolve, reject, tool, origin]);
     host.call(id, tool, json);
@@ -76,7 +85,7 @@ const unknown = (key) => {
 };
 
 const readOnly = () => { throw corrective(TE, 'sophia is read-only'); };
-const sophia = new Px(freeze(create(null)), {
+const sophia = new Px(create(null), {
   __proto__: null,
   get(_, key) {
     if (typeof key === 'symbol') return undefined;
