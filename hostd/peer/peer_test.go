@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -201,5 +202,35 @@ func TestPeer_GroupNames(t *testing.T) {
 		if group, unified := systemdGroup(text); group != want[0] || unified != want[1] {
 			t.Errorf("%q: %q %q", text, group, unified)
 		}
+	}
+}
+
+func TestPeer_ATracedProcessIsRefused(t *testing.T) {
+	conn, pid, _ := client(t, nil)
+	p, err := Of(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	want := Want{UID: uint32(os.Getuid()), SHA256: ownDigest(t)}
+	if err := p.Check(want); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	if err := syscall.PtraceAttach(pid); err != nil {
+		t.Fatalf("this test needs to trace its own child: %v", err)
+	}
+	if _, err := syscall.Wait4(pid, nil, syscall.WALL, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Recheck(want); problem.CodeOf(err) != "peer_traced" {
+		t.Errorf("while it is traced: %v", err)
+	}
+	if err := syscall.PtraceDetach(pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Recheck(want); err != nil {
+		t.Errorf("after it was let go: %v", err)
 	}
 }

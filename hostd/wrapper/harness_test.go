@@ -62,8 +62,7 @@ func TestWrapper_ClaudeCodeCallsAToolThroughIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.searchIn = []string{home}
-	d.onCall = d.searchBearer
+	d.watchCalls(home)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -104,8 +103,7 @@ func TestWrapper_CodexCallsAToolThroughIt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "codex", "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.searchIn = []string{home}
-	d.onCall = d.searchBearer
+	d.watchCalls(home)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

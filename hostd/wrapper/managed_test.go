@@ -153,6 +153,7 @@ func (d *daemon) serveMCP(w http.ResponseWriter, r *http.Request) {
 	auth := r.Header.Get("Authorization")
 	d.bearers = append(d.bearers, auth)
 	ok := sha256.Sum256([]byte(strings.TrimPrefix(auth, "Bearer "))) == d.bearer && !d.revoked
+	onCall := d.onCall
 	d.mu.Unlock()
 	if !ok {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -186,8 +187,8 @@ func (d *daemon) serveMCP(w http.ResponseWriter, r *http.Request) {
 		}}}
 	case "tools/call":
 		d.calls.Add(1)
-		if d.onCall != nil {
-			d.onCall()
+		if onCall != nil {
+			onCall()
 		}
 		result = map[string]any{"content": []any{map[string]any{"type": "text", "text": "oriented"}}, "structuredContent": map[string]any{"oriented": m.Params.Name}}
 	default:
@@ -360,6 +361,14 @@ func TestEnvelope_TheWholeWayAsAnOrdinaryUser(t *testing.T) {
 	}
 }
 
+// watchCalls searches for the bearer, also below dir, while a tool call is
+// under way.
+func (d *daemon) watchCalls(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.searchIn, d.onCall = []string{dir}, d.searchBearer
+}
+
 // searchBearer looks for the bearer where the spec says that it never is.
 func (d *daemon) searchBearer() {
 	t := d.t
@@ -490,6 +499,8 @@ func TestEnvelope_WrapperKilledWhileItAloneHoldsTheCredential(t *testing.T) {
 	if code, diag := d.wrap("lp-1").end(); code == 0 {
 		t.Errorf("a second wrapper after the credential was lost: %d %s", code, diag)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.minted > 1 {
 		t.Errorf("minted %d times", d.minted)
 	}

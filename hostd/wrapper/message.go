@@ -27,7 +27,7 @@ type message struct {
 	era    string // the version in _meta of a stateless request, or ""
 	params json.RawMessage
 	cancel json.RawMessage // requestId of notifications/cancelled
-	done   func()          // of a call: it is no longer under way
+	done   func() bool     // of a call: it is no longer under way; false: it was not any more
 }
 
 func (m message) request() bool      { return m.method != "" && m.id != nil }

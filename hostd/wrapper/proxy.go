@@ -183,12 +183,14 @@ func (p *Proxy) begin(ctx context.Context, m message) {
 		p.calls[key] = call
 	}
 	p.mu.Unlock()
-	m.done = func() {
+	m.done = func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.calls[key] == call {
-			delete(p.calls, key)
+		if p.calls[key] != call {
+			return false
 		}
+		delete(p.calls, key)
+		return true
 	}
 	switch {
 	case twice:
@@ -213,6 +215,7 @@ func (p *Proxy) begin(ctx context.Context, m message) {
 func (p *Proxy) cancelCall(ctx context.Context, m message) {
 	p.mu.Lock()
 	call := p.calls[string(m.cancel)]
+	delete(p.calls, string(m.cancel)) // an answer that is on its way already is dropped
 	p.mu.Unlock()
 	if _, session := p.session.initialize(); session && m.era == "" {
 		p.notify(ctx, m)
@@ -308,10 +311,11 @@ func (p *Proxy) write(b []byte) {
 }
 
 // conclude writes the answer to m. The call is no longer under way by then: the
-// client may use its id again as soon as it reads the answer.
+// client may use its id again as soon as it reads the answer. A cancelled call
+// has none.
 func (p *Proxy) conclude(m message, raw []byte) error {
-	if m.done != nil {
-		m.done()
+	if m.done != nil && !m.done() {
+		return nil
 	}
 	return p.emit(raw)
 }
