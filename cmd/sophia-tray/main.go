@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"sophia/hostd/ownercli"
+	"sophia/hostd/ownertext"
 	"sophia/hostd/ownertray"
 	"sophia/hostd/paths"
 	"sophia/messages/problem"
@@ -23,7 +23,7 @@ func run() int {
 	flag.Parse()
 	err := show(*terminal, flag.Args())
 	if err == nil {
-		return ownercli.ExitDone
+		return ownertext.ExitDone
 	}
 	p := problem.Of(err)
 	fmt.Fprintf(os.Stderr, "sophia-tray: %s\n", p.Message)
@@ -31,7 +31,7 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "  %s\n", p.Hint)
 	}
 	fmt.Fprintf(os.Stderr, "  (%s)\n", p.Code)
-	return ownercli.ExitCode(err)
+	return ownertext.ExitCode(err)
 }
 
 func show(terminal bool, rest []string) error {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"sophia/hostd/ownercli"
+	"sophia/hostd/ownertext"
 )
 
 func main() { os.Exit(run()) }
@@ -17,7 +18,7 @@ func run() int {
 	app, err := ownercli.NewApp()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sophia:", err)
-		return ownercli.ExitFailed
+		return ownertext.ExitFailed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -120,7 +120,7 @@ func (a *App) attach(ctx context.Context, launch string) error {
 		return err
 	}
 	defer token.Zero()
-	over, err := a.Attach(ctx, a, socket, token)
+	over, err := a.reach(ctx, c, launch, socket, token)
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,32 @@ func (a *App) attach(ctx context.Context, launch string) error {
 		fmt.Fprintf(a.Err, "Detached. %s keeps running; stop it with: sophia agent stop %s\n", launch, launch)
 	}
 	return nil
+}
+
+// terminalWait is how long the terminal may take to be there: the host first
+// verifies everything again, hundreds of megabytes of it.
+const terminalWait = 30 * time.Second
+
+// reach attaches, and tries again while the terminal is not there yet: that
+// costs no token. A launch that has ended will have none any more.
+func (a *App) reach(ctx context.Context, c *ownerapi.Client, launch, socket string, token *secret.Secret) (over bool, err error) {
+	giveUp := time.After(terminalWait)
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		over, err = a.Attach(ctx, a, socket, token)
+		if problem.CodeOf(err) != "terminal_unreachable" {
+			return over, err
+		}
+		if lease, gone := c.Launch(ctx, launch); gone != nil || final(lease.State) {
+			return over, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-giveUp:
+			return over, err
+		case <-ctx.Done():
+			return over, err
+		}
+	}
 }
 
 type agentStop struct {

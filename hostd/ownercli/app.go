@@ -44,7 +44,7 @@ func NewApp() (*App, error) {
 	return &App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())), InTTY: term.IsTerminal(int(os.Stdin.Fd())),
-		Getenv: os.Getenv, Dir: dir, Programs: filepath.Dir(exe),
+		Getenv: os.Getenv, Dir: dir, Programs: filepath.Dir(exe), Attach: attachTerminal,
 	}, nil
 }
 

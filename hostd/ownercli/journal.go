@@ -2,7 +2,6 @@ package ownercli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sophia/hostd/ownerapi"
+	"sophia/hostd/ownertext"
 )
 
 func newJournal(a *App) *cobra.Command {
@@ -56,15 +56,13 @@ func (o *journalList) run(ctx context.Context) error {
 	})
 }
 
-func isNull(row json.RawMessage) bool { return len(row) == 0 || string(row) == "null" }
-
 func change(m ownerapi.Mutation) string {
 	switch {
 	case m.Reverts != 0:
 		return fmt.Sprintf("revert of %d", m.Reverts)
-	case isNull(m.Before):
+	case ownertext.NoRow(m.Before):
 		return "insert"
-	case isNull(m.After):
+	case ownertext.NoRow(m.After):
 		return "delete"
 	}
 	return "update"
@@ -101,7 +99,7 @@ func (o *journalShow) run(ctx context.Context, number string) error {
 			{"mutation", number}, {"when", m.At.Local().Format(time.DateTime)}, {"who", m.Actor.Name + " (" + m.Actor.Connection + ")"},
 			{"what", change(m)}, {"row", m.Table + " " + m.Key}, {"why", m.Reason}, {"tool", m.Tool}, {"", reverted(m)},
 		})
-		o.app.diff(w, Indented(m.Before), Indented(m.After))
+		o.app.diff(w, ownertext.Indented(m.Before), ownertext.Indented(m.After))
 	})
 }
 

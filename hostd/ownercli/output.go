@@ -6,8 +6,9 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"sophia/hostd/ownertext"
 )
 
 // print shows a result: with --json as it is, else by human.
@@ -87,25 +88,12 @@ func (a *App) bold(s string) string  { return a.style("1", s) }
 func (a *App) green(s string) string { return a.style("32", s) }
 func (a *App) red(s string) string   { return a.style("31", s) }
 
-// oneLine makes text of others safe to print: no line breaks, and no control
-// or formatting characters that could repaint the owner's terminal.
-func oneLine(s string) string { return Plain(s, false) }
+// oneLine makes text of others safe to print in one line.
+func oneLine(s string) string { return ownertext.Plain(s, false) }
 
-// Plain replaces what could act on a terminal instead of being read: control
-// characters, bidirectional overrides and the like become ·. Line breaks and
-// tabs stay when lines is true.
-func Plain(s string, lines bool) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case lines && (r == '\n' || r == '\t'):
-			return r
-		case r == '\n' || r == '\t':
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), r == utf8.RuneError:
-			return '·'
-		}
-		return r
-	}, s)
+// diff prints what changes, with a few lines around each change.
+func (a *App) diff(w io.Writer, before, after string) {
+	ownertext.WriteDiff(w, ownertext.Diff(before, after), a.red, a.green, a.dim)
 }
 
 // ago is a time as one reads it in a table.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sophia/hostd/ownertext"
 	"sophia/messages/problem"
 )
 
@@ -67,13 +68,13 @@ func Run(ctx context.Context, a *App, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return ExitDone
+		return ownertext.ExitDone
 	}
 	if problem.CodeOf(err) == "" && isUsage(err) {
 		err = usage("%v", err)
 	}
 	a.PrintError(err)
-	return ExitCode(err)
+	return ownertext.ExitCode(err)
 }
 
 // isUsage knows cobra's own complaints, which have no type.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sophia/hostd/ownerapi"
+	"sophia/hostd/ownertext"
 )
 
 func newTool(a *App) *cobra.Command {
@@ -103,11 +104,11 @@ func (o *toolDescribe) run(ctx context.Context, name string) error {
 		fmt.Fprintf(w, "%s  %s\n", o.app.bold(oneLine(t.Name)), o.app.dim(t.Group+", "+effect(t)))
 		for _, text := range []string{t.Summary, t.Description} {
 			if text != "" {
-				fmt.Fprintf(w, "\n%s\n", Plain(text, true))
+				fmt.Fprintf(w, "\n%s\n", ownertext.Plain(text, true))
 			}
 		}
 		if len(t.Input) > 0 {
-			fmt.Fprintf(w, "\n%s\n%s\n", o.app.dim("arguments"), Plain(Indented(t.Input), true))
+			fmt.Fprintf(w, "\n%s\n%s\n", o.app.dim("arguments"), ownertext.Plain(ownertext.Indented(t.Input), true))
 		}
 	})
 }
@@ -139,7 +140,7 @@ func (o *toolCall) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.app.print(result, func(w io.Writer) { fmt.Fprintln(w, Plain(Indented(result), true)) })
+	return o.app.print(result, func(w io.Writer) { fmt.Fprintln(w, ownertext.Plain(ownertext.Indented(result), true)) })
 }
 
 // arguments makes one JSON object of a command line's rest.

@@ -7,5 +7,5 @@
 //	keys.go    bytes of a terminal as keys
 //	run.go     the terminal and the connection around them
 //
-// Imports: hostd/ownerapi, hostd/ownercli, hostd/ownerkey, messages.
+// Imports: hostd/ownerapi, hostd/ownerkey, hostd/ownertext, messages.
 package ownertray

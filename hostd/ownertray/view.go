@@ -7,7 +7,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
-	"sophia/hostd/ownercli"
+	"sophia/hostd/ownertext"
 	"sophia/messages"
 )
 
@@ -131,13 +131,13 @@ func details(r messages.ApprovalRequest, now time.Time, st style) []line {
 	}
 	if len(r.Arguments) > 0 && string(r.Arguments) != "null" {
 		out = append(out, line{"arguments", st.dim})
-		for text := range strings.Lines(ownercli.Indented(r.Arguments)) {
+		for text := range strings.Lines(ownertext.Indented(r.Arguments)) {
 			out = append(out, line{"  " + strings.TrimSuffix(text, "\n"), plain})
 		}
 	}
 	for _, c := range r.Preview {
 		out = append(out, line{"would change " + c.Table + " " + c.Key, st.dim})
-		for _, e := range ownercli.Diff(ownercli.Indented(c.Before), ownercli.Indented(c.After)) {
+		for _, e := range ownertext.Diff(ownertext.Indented(c.Before), ownertext.Indented(c.After)) {
 			s := plain
 			switch e.Kind {
 			case '-':
@@ -157,7 +157,7 @@ func details(r messages.ApprovalRequest, now time.Time, st style) []line {
 func wrap(in []line, cols int) []string {
 	var out []string
 	for _, l := range in {
-		text := ownercli.Plain(strings.ReplaceAll(l.text, "\t", "    "), false)
+		text := ownertext.Plain(strings.ReplaceAll(l.text, "\t", "    "), false)
 		for {
 			piece := cut(text, cols)
 			out = append(out, l.style(piece))

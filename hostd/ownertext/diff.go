@@ -1,4 +1,4 @@
-package ownercli
+package ownertext
 
 import (
 	"bytes"
@@ -89,7 +89,7 @@ func lines(s string) []string {
 // Indented is a row as it is shown: JSON over several lines, "" when there is
 // no row.
 func Indented(row json.RawMessage) string {
-	if isNull(row) {
+	if NoRow(row) {
 		return ""
 	}
 	var out bytes.Buffer
@@ -101,11 +101,6 @@ func Indented(row json.RawMessage) string {
 
 // around is how many unchanged lines are shown around a change.
 const around = 3
-
-// diff prints what changes, with three lines around each change.
-func (a *App) diff(w io.Writer, before, after string) {
-	WriteDiff(w, Diff(before, after), a.red, a.green, a.dim)
-}
 
 // WriteDiff prints a diff; the functions style its lines.
 func WriteDiff(w io.Writer, edits []Edit, removed, added, other func(string) string) {
@@ -140,3 +135,6 @@ func WriteDiff(w io.Writer, edits []Edit, removed, added, other func(string) str
 		fmt.Fprintln(w, other("  …"))
 	}
 }
+
+// NoRow says whether a row is absent: empty, or null.
+func NoRow(row json.RawMessage) bool { return len(row) == 0 || string(row) == "null" }

@@ -1,0 +1,21 @@
+package ownercli
+
+import (
+	"context"
+	"os"
+
+	"sophia/hostd/terminal"
+	"sophia/messages/problem"
+	"sophia/messages/secret"
+)
+
+// attachTerminal is the Attacher of a real terminal.
+func attachTerminal(ctx context.Context, a *App, socket string, token *secret.Secret) (over bool, err error) {
+	in, isFile := a.In.(*os.File)
+	out, alsoFile := a.Out.(*os.File)
+	if !isFile || !alsoFile {
+		return false, problem.New("usage", "attaching needs a terminal")
+	}
+	ending, err := terminal.Viewer{Socket: socket, In: in, Out: out}.Attach(ctx, token)
+	return err == nil && !ending.Detached, err
+}
