@@ -156,7 +156,7 @@ func (r *receiver) Receive(c *actor.Context) {
 	case attested:
 		r.attested(c, m)
 	case relay.TimedOut:
-		delete(r.timers, timerKey{Timer: m.Timer, Conn: m.Conn})
+		delete(r.timers, timerKey(m))
 		r.step(c, m)
 	}
 }
@@ -317,7 +317,7 @@ func (r *receiver) perform(c *actor.Context, actions []relay.Action) {
 				r.minted = nil
 			}
 		case relay.Arm:
-			r.timers[a] = supervise.After(c, r.bound(a.Timer), relay.TimedOut{Timer: a.Timer, Conn: a.Conn})
+			r.timers[a] = supervise.After(c, r.bound(a.Timer), relay.TimedOut(a))
 		case relay.Disarm:
 			if t := r.timers[timerKey(a)]; t != nil {
 				t.Stop()

@@ -55,7 +55,7 @@ func startSurface(t *testing.T, bearer string) *surface {
 				for i := range 20 {
 					c.Progress(float64(i), 20, in.Text)
 				}
-				return sayOut{in.Text}, nil
+				return sayOut(in), nil
 			}),
 		registry.Define(registry.Spec{Name: "wait", Group: registry.System, Summary: "Wait", Description: "Waits for its cancellation.", Scope: registry.Unscoped},
 			func(ctx context.Context, c *registry.Call, in sayIn) (sayOut, error) {

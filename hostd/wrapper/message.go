@@ -30,8 +30,7 @@ type message struct {
 	done   func() bool     // of a call: it is no longer under way; false: it was not any more
 }
 
-func (m message) request() bool      { return m.method != "" && m.id != nil }
-func (m message) notification() bool { return m.method != "" && m.id == nil }
+func (m message) request() bool { return m.method != "" && m.id != nil }
 
 func parseMessage(line []byte) (message, error) {
 	var v struct {
