@@ -30,6 +30,10 @@ func Command(path string) Spawn {
 	}
 }
 
+// environment is all that a worker gets: two processors are enough, and the
+// runtime need not look for a control group's limit and keep its files open.
+var environment = []string{"GOMAXPROCS=2", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+
 // maxStderr is how much of a worker's stderr is kept, in bytes. Only the last
 // words matter.
 const maxStderr = 4 << 10
@@ -57,7 +61,7 @@ func start(path string, namespaces bool) (*child, error) {
 	defer theirOut.Close()
 	c := &child{File: out, in: in}
 	c.cmd = &exec.Cmd{
-		Path: path, Args: []string{"sophia-isolate"}, Env: []string{"GODEBUG=madvdontneed=1"}, Dir: "/",
+		Path: path, Args: []string{"sophia-isolate"}, Env: environment, Dir: "/",
 		Stdin: theirIn, Stdout: theirOut, Stderr: &c.stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C meant for the daemon is not for its workers
 	}

@@ -60,9 +60,6 @@ func (s *Service) Spec() supervise.Spec {
 	}
 }
 
-// attempts is how often a snippet that was not begun is handed to another worker.
-const attempts = 3
-
 // Run runs a snippet and returns its outcome, in one shape whatever happened to
 // it: a failed run is a RunResult with an Error. An error means that the snippet
 // was not begun: isolate_queue_full, isolate_unavailable, isolate_layer_missing,
@@ -70,28 +67,34 @@ const attempts = 3
 // cancelled; the result says which happened.
 func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Caller) (messages.RunResult, error) {
 	if bad := check(req); bad != nil {
-		return messages.RunResult{Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{}, Error: bad, Memory: messages.RunMemory{HeapLimit: 8 << 20}}, nil
+		return failedRun(bad), nil
 	}
+	// As many workers as there may be can die at once.
+	attempts := s.cfg.Max + 2
 	for range attempts {
 		worker, err := s.acquire(ctx, req.Connection)
 		if err != nil {
 			return messages.RunResult{}, err
 		}
 		// The run watches ctx itself: its result is wanted even when ctx ends.
-		v, err := worker.Ask(context.WithoutCancel(ctx), job{ctx: ctx, req: req, caller: caller})
-		if result, ok := v.(*messages.RunResult); ok && err == nil {
+		taken := new(atomic.Bool)
+		v, err := worker.Ask(context.WithoutCancel(ctx), job{ctx: ctx, req: req, caller: caller, taken: taken})
+		switch result, ok := v.(*messages.RunResult); {
+		case err == nil && ok:
 			return *result, nil
-		}
-		var down *supervise.DownError
-		if errors.As(err, &down) {
+		case err != notBegun && taken.Load():
 			// The actor ended while the snippet may have been running: it must not
 			// run again.
-			return messages.RunResult{Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{}, Memory: messages.RunMemory{HeapLimit: 8 << 20}, Error: &messages.RunError{
-				Kind: messages.KindCrash, Name: "Stopped", Message: "Sophia stopped watching the run before it ended", Hint: "The journal shows which writes happened."}}, nil
+			return failedRun(&messages.RunError{
+				Kind: messages.KindCrash, Name: "Stopped", Message: "Sophia stopped watching the run before it ended", Hint: "The journal shows which writes happened.",
+			}), nil
 		}
-		// notBegun, or the message was not accepted (ErrDown): try another.
 	}
 	return messages.RunResult{}, problem.New("isolate_unavailable", "%d isolate workers in a row ended before they began", attempts).WithHint("Try again; `sophia doctor` says more.")
+}
+
+func failedRun(bad *messages.RunError) messages.RunResult {
+	return messages.RunResult{Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{}, Error: bad, Memory: messages.RunMemory{HeapLimit: heapLimit}}
 }
 
 func (s *Service) acquire(ctx context.Context, connection string) (*supervise.Ref, error) {

@@ -23,6 +23,7 @@ const (
 	MaxValue       = 400_000                // bytes; the worker refuses above 100,000 characters
 	MaxLogLines    = 201                    // the last one says that there were more
 	MaxLogBytes    = 128 << 10
+	heapLimit      = 8 << 20       // bytes; the worker's flag
 	floodCalls     = 10 * MaxCalls // a worker that sends more is not the prelude any more
 )
 
@@ -95,7 +96,7 @@ func newMachine(now time.Time, req messages.RunRequest) *machine {
 	}
 	m := &machine{
 		limit: min(limit, MaxTimeout), started: now, methods: map[string]bool{}, byID: map[uint32]*callState{},
-		memory: messages.RunMemory{HeapLimit: 8 << 20},
+		memory: messages.RunMemory{HeapLimit: heapLimit},
 	}
 	for _, method := range req.Methods {
 		m.methods[method.Tool] = true
@@ -222,9 +223,10 @@ func (m *machine) returned(now time.Time, id uint32, result json.RawMessage, err
 		p = problem.New("result_too_large", "The result of %s is %d bytes, and at most %d fit into a run", c.Tool, len(result), wire.MaxFrame-64).
 			WithHint("Ask for fewer rows or fields: limit, compact, fields.")
 	}
-	if p == nil {
-		c.OK, c.Code = true, ""
-	} else {
+	switch {
+	case p == nil:
+		c.OK, c.Code = true, "" // also when the snippet was told that it took too long
+	case !c.answered:
 		c.Code = p.Code
 	}
 	if m.over || m.stopping != "" || c.answered {
@@ -259,7 +261,7 @@ func (m *machine) tick(now time.Time) []action {
 	var do []action
 	for _, c := range m.calls {
 		if !c.answered && !c.returned && at >= c.deadline {
-			c.answered = true
+			c.answered, c.Code = true, "call_timeout"
 			p := problem.New("call_timeout", "%s did not answer within %d ms", c.Tool, (at-c.at).Milliseconds()).
 				WithHint("Ask for less per call, or give the run more time with timeout_ms (at most %d).", MaxTimeout.Milliseconds())
 			do = append(do, cancelCall{c.id}, send{failed(c.id, p)})
@@ -321,7 +323,7 @@ func (m *machine) end(now time.Time, bad *messages.RunError) []action {
 	}
 	var do []action
 	for _, c := range m.calls {
-		if !c.returned {
+		if !c.returned && !c.answered {
 			m.pending++
 			c.Code = "outcome_unknown" // until it returns
 			do = append(do, cancelCall{c.id})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"sophia/actors/isolates/runclock"
@@ -29,6 +30,8 @@ type job struct {
 	ctx    context.Context // the caller's
 	req    messages.RunRequest
 	caller Caller
+	// taken is set when a process has it. Before that it has surely not run.
+	taken *atomic.Bool
 }
 
 // session runs a job on a process: it does what the machine says.

@@ -87,6 +87,11 @@ func (w *worker) Receive(c *actor.Context) {
 		w.state = running
 		w.jobs <- pendingJob{msg, supervise.ReplyTo(c)}
 	case finished:
+		select {
+		case p := <-w.jobs: // it came while the process was ending
+			p.reply.Send(notBegun)
+		default:
+		}
 		supervise.Exit(c, msg.err)
 	case supervise.Down: // the broker's successor does not know this worker
 		if w.state != running {
@@ -123,6 +128,7 @@ func (w *worker) life(ctx context.Context) any {
 	case <-frames: // it ended, or spoke out of turn
 		return finished{errIdleEnd}
 	case p := <-w.jobs:
+		p.taken.Store(true)
 		p.perform(ctx, proc, frames)
 		return finished{}
 	}
@@ -135,10 +141,8 @@ func (p pendingJob) perform(ctx context.Context, proc Proc, frames <-chan wire.F
 	answered := false
 	defer func() {
 		if !answered {
-			p.reply.Send(&messages.RunResult{
-				Status: messages.RunFailed, Logs: []string{}, Calls: []messages.RunCall{},
-				Error: &messages.RunError{Kind: messages.KindCrash, Name: "Internal", Message: "Sophia failed while it watched the run", Hint: "The journal shows which writes happened."},
-			})
+			result := failedRun(&messages.RunError{Kind: messages.KindCrash, Name: "Internal", Message: "Sophia failed while it watched the run", Hint: "The journal shows which writes happened."})
+			p.reply.Send(&result)
 		}
 	}()
 	result, began := p.job.run(ctx, proc, frames)

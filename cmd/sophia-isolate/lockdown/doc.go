@@ -5,7 +5,8 @@
 //	layer          what it takes away                    kernel
 //	no_new_privs   set-uid and file capabilities         any
 //	dumpable       ptrace and /proc/self by the same uid any
-//	limits         memory, core files, file sizes, fds   any
+//	descriptors    files that the daemon's parent left   any
+//	limits         memory, processor time, files         any
 //	mdwe           making writable memory executable     6.3
 //	landlock       the file system, TCP, signals outward 5.13 and later versions
 //	seccomp        every system call not on the list     any with filters

@@ -19,15 +19,20 @@ import (
 // strings, the parser) lives in it.
 const Memory = 64 << 20
 
+// CPU is how much processor time the process may use in seconds: more than any
+// run may take.
+const CPU = 32
+
 // Apply locks the process down and returns the layers in the order applied. It
 // goes on where a layer is missing: whether that is good enough is the daemon's
-// decision. The file descriptors above 2 that are open stay open.
+// decision.
 func Apply() []wire.Layer {
 	steps := []struct {
 		name string
 		do   func() (detail string, err error)
 	}{
 		{"namespaces", namespaces},
+		{"descriptors", closeInherited},
 		{"no_new_privs", noNewPrivs},
 		{"dumpable", notDumpable},
 		{"limits", limits},
@@ -48,6 +53,32 @@ func Apply() []wire.Layer {
 
 // errNotInForce is for a layer that was applied and then let the probe through.
 var errNotInForce = errors.New("applied, and not in force")
+
+// closeInherited closes what whoever started the daemon left open: what was
+// opened in this process closes on exec, and what came through exec does not.
+func closeInherited() (string, error) {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			if err := unix.Close(fd); err != nil {
+				return "", err
+			}
+		}
+	}
+	return "", nil
+}
 
 func noNewPrivs() (string, error) {
 	// For this thread; seccomp and Landlock set it on the others.
@@ -81,6 +112,8 @@ func limits() (string, error) {
 		unix.RLIMIT_FSIZE:    0,
 		unix.RLIMIT_MEMLOCK:  0,
 		unix.RLIMIT_MSGQUEUE: 0,
+		// Behind the daemon's clock, which stands still while the owner is asked.
+		unix.RLIMIT_CPU: CPU,
 	} {
 		want := unix.Rlimit{Cur: value, Max: value}
 		if err := unix.Setrlimit(resource, &want); err != nil {
