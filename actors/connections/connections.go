@@ -34,7 +34,7 @@ type Connections struct {
 	c    Config
 	tree func() *supervise.Tree
 
-	tokens atomic.Uint64
+	rooms sync.Map // connection → *room
 
 	mu     sync.Mutex
 	making map[string]chan struct{} // who is being started
@@ -68,39 +68,27 @@ func New(c Config, tree func() *supervise.Tree) *Connections {
 	return &Connections{c: c, tree: tree, making: map[string]chan struct{}{}}
 }
 
-// Enter asks the connection's actor for room, making the actor if there is
-// none. The returned func gives the room back; it may be called once or more.
+// Enter takes one of the connection's places, making its actor if there is
+// none. The returned func gives the place back; it may be called more than once.
 func (s *Connections) Enter(ctx context.Context, a messages.Authority) (leave func(), err error) {
-	for range 3 { // a life may end between finding and asking
-		ref, err := s.ref(ctx, a)
+	for range 3 { // a life may end between finding and entering
+		r, err := s.room(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		token := s.tokens.Add(1)
-		_, err = ref.Ask(ctx, enter{token, a.Name})
-		switch {
-		case err == nil:
-			return func() { giveBack(ref, token) }, nil
-		case ctx.Err() != nil:
-			giveBack(ref, token) // it may have been admitted all the same
-			return nil, ctx.Err()
-		case errors.Is(err, supervise.ErrDown):
-			continue
-		case errors.Is(err, supervise.ErrFull):
+		switch r.enter(s.c.InFlight, a.Name, time.Now()) {
+		case admitted:
+			var once atomic.Bool
+			return func() {
+				if once.CompareAndSwap(false, true) {
+					r.leave(time.Now())
+				}
+			}, nil
+		case full:
 			return nil, tooMany(s.c.InFlight)
-		default:
-			return nil, err
 		}
 	}
 	return nil, problem.New(CodeDown, "the connection's actor does not stay up").WithHint("Try again in a moment.")
-}
-
-// giveBack tells the life that admitted a call that it has ended. When that life
-// is gone, so is its count.
-func giveBack(ref *supervise.Ref, token uint64) {
-	if errors.Is(ref.Send(left{token}), supervise.ErrFull) {
-		time.AfterFunc(5*time.Millisecond, func() { giveBack(ref, token) })
-	}
 }
 
 func tooMany(limit int) *problem.Error {
@@ -108,16 +96,16 @@ func tooMany(limit int) *problem.Error {
 		WithHint("Wait for one to end. Several reads in one go: sophia.execute_code.")
 }
 
-// ref finds the actor or starts it. Only one caller starts it; the others wait
-// for that.
-func (s *Connections) ref(ctx context.Context, a messages.Authority) (*supervise.Ref, error) {
+// room finds the room of the actor that is up, or starts one. Only one caller
+// starts it; the others wait for that.
+func (s *Connections) room(ctx context.Context, a messages.Authority) (*room, error) {
 	for {
+		if r, ok := s.rooms.Load(a.Connection); ok && r.(*room).taken.Load() >= 0 {
+			return r.(*room), nil
+		}
 		tree := s.tree()
 		if tree == nil {
 			return nil, problem.New(CodeDown, "the daemon is starting or stopping").WithHint("Try again in a moment.")
-		}
-		if ref := tree.Ref(a.Connection); ref != nil {
-			return ref, nil
 		}
 		s.mu.Lock()
 		wait, busy := s.making[a.Connection]
@@ -134,35 +122,34 @@ func (s *Connections) ref(ctx context.Context, a messages.Authority) (*supervise
 				return nil, ctx.Err()
 			}
 		}
-		ref, err := tree.Add(supervise.Spec{ID: a.Connection, Restart: supervise.Transient, Inbox: 4 * s.c.InFlight,
-			New: func() actor.Receiver { return &connection{c: s.c} }})
+		r, err := s.start(ctx, tree, a.Connection)
 		s.mu.Lock()
 		delete(s.making, a.Connection)
 		s.mu.Unlock()
 		close(wait)
-		switch {
-		case errors.Is(err, supervise.ErrExists): // it is between two lives, or was started meanwhile
-			return s.settled(ctx, tree, a.Connection)
-		case err != nil:
-			return nil, problem.Wrap(err, CodeDown, "the connection's actor did not start").WithHint("Try again in a moment.")
-		}
-		return ref, nil
+		return r, err
 	}
 }
 
-// settled waits for a life that is about to begin or about to be forgotten.
-func (s *Connections) settled(ctx context.Context, tree *supervise.Tree, id string) (*supervise.Ref, error) {
-	tick := time.NewTimer(time.Millisecond)
-	defer tick.Stop()
+// start adds the actor, and waits out a life that is about to begin again or
+// about to be forgotten.
+func (s *Connections) start(ctx context.Context, tree *supervise.Tree, id string) (*room, error) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for range 100 {
-		if ref := tree.Ref(id); ref != nil {
-			return ref, nil
-		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-tick.C:
-			tick.Reset(10 * time.Millisecond)
+		case <-pause.C:
+			pause.Reset(10 * time.Millisecond)
+		}
+		_, err := tree.Add(supervise.Spec{ID: id, Restart: supervise.Transient, Inbox: 16,
+			New: func() actor.Receiver { return &connection{c: s.c, id: id, rooms: &s.rooms} }})
+		if err != nil && !errors.Is(err, supervise.ErrExists) {
+			return nil, problem.Wrap(err, CodeDown, "the connection's actor did not start").WithHint("Try again in a moment.")
+		}
+		if r, ok := s.rooms.Load(id); ok && r.(*room).taken.Load() >= 0 {
+			return r.(*room), nil
 		}
 	}
 	return nil, problem.New(CodeDown, "the connection's actor is restarting").WithHint("Try again in a moment.")
@@ -176,25 +163,18 @@ type Seen struct {
 	Last       time.Time `json:"last_seen"`
 }
 
-// Active asks each actor what it knows, and returns them by connection.
-func (s *Connections) Active(ctx context.Context) []Seen {
-	tree := s.tree()
-	if tree == nil {
-		return nil
-	}
+// Active are the connections that have an actor now, by connection.
+func (s *Connections) Active(context.Context) []Seen {
 	var out []Seen
-	for _, child := range tree.Snapshot() {
-		id := child.Path[strings.LastIndexByte(child.Path, '/')+1:]
-		ref := tree.Ref(id)
-		if ref == nil {
-			continue
+	s.rooms.Range(func(id, v any) bool {
+		r := v.(*room)
+		seen := Seen{Connection: id.(string), InFlight: int(max(r.taken.Load(), 0)), Last: time.Unix(0, r.last.Load()).UTC()}
+		if name := r.name.Load(); name != nil {
+			seen.Name = *name
 		}
-		if v, err := ref.Ask(ctx, look{}); err == nil {
-			seen := v.(Seen)
-			seen.Connection = id
-			out = append(out, seen)
-		}
-	}
+		out = append(out, seen)
+		return true
+	})
 	slices.SortFunc(out, func(a, b Seen) int { return strings.Compare(a.Connection, b.Connection) })
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -14,11 +13,12 @@ type envelope struct {
 	kind     kind
 	id       json.RawMessage // as sent, so that it goes back as sent; nil for a notification
 	method   string
-	params   json.RawMessage
 	name     string          // params.name
 	args     json.RawMessage // params.arguments
 	version  string          // of the protocol, from _meta
 	progress json.RawMessage // progress token
+	capable  bool            // _meta has client capabilities, which a stateless request must
+	cancels  json.RawMessage // params.requestId of a cancellation
 	result   json.RawMessage // of a response
 	failure  json.RawMessage // error of a response
 }
@@ -43,22 +43,21 @@ func (e *rpcError) Error() string { return e.message }
 // is what HandleMessage would take the wrong way: a null id as a notification,
 // a fractional id as another one, a second message after the first.
 func parse(body []byte) (envelope, error) {
-	var raw struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Method  *string         `json:"method"`
-		Params  json.RawMessage `json:"params"`
-		Result  json.RawMessage `json:"result"`
-		Error   json.RawMessage `json:"error"`
-	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) > 0 && trimmed[0] == '[' {
 		return envelope{}, &rpcError{mcp.INVALID_REQUEST, "batches are not supported: send one message per POST"}
 	}
-	if err := decodeOne(trimmed, &raw); err != nil {
+	var raw wire
+	err := json.Unmarshal(trimmed, &raw)
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd {
+		raw = wire{}
+		err = json.Unmarshal(trimmed, &raw.wireHead) // params of another type than an object
+		raw.Params.odd = true
+	}
+	if err != nil {
 		return envelope{}, &rpcError{mcp.PARSE_ERROR, "the body is not one JSON-RPC message"}
 	}
-	e := envelope{id: raw.ID, params: raw.Params, result: raw.Result, failure: raw.Error}
+	e := envelope{id: raw.ID, result: raw.Result, failure: raw.Error}
 	if raw.JSONRPC != mcp.JSONRPC_VERSION {
 		return e, &rpcError{mcp.INVALID_REQUEST, `the message has no "jsonrpc": "2.0"`}
 	}
@@ -77,45 +76,66 @@ func parse(body []byte) (envelope, error) {
 	if e.id == nil {
 		e.kind = notification
 	}
-	if len(raw.Params) == 0 || bytes.Equal(raw.Params, []byte("null")) {
-		return e, nil
-	}
-	if raw.Params[0] != '{' {
-		return e, &rpcError{mcp.INVALID_PARAMS, "params is an object"}
-	}
-	var p struct {
-		Name      json.RawMessage `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-		Meta      json.RawMessage `json:"_meta"`
-	}
-	if err := json.Unmarshal(raw.Params, &p); err != nil {
+	if raw.Params.odd {
 		return e, &rpcError{mcp.INVALID_PARAMS, "params is not readable"}
 	}
-	_ = json.Unmarshal(p.Name, &e.name) // another type than string is the method's own affair
-	if !bytes.Equal(p.Arguments, []byte("null")) {
-		e.args = p.Arguments
-	}
-	if len(p.Meta) > 0 && p.Meta[0] == '{' {
-		var m map[string]json.RawMessage
-		if err := json.Unmarshal(p.Meta, &m); err == nil {
-			_ = json.Unmarshal(m[mcp.MetaKeyProtocolVersion], &e.version)
-			if token := m["progressToken"]; validID(token) {
-				e.progress = token
-			}
-		}
-	}
+	e.take(raw.Params)
 	return e, nil
 }
 
-func decodeOne(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	if err := d.Decode(v); err != nil {
-		return err
+// wire is a message as it comes; one pass over the body reads all that is needed.
+type wire struct {
+	wireHead
+	Params wireParams `json:"params"`
+}
+
+type wireHead struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  *string         `json:"method"`
+	Result  json.RawMessage `json:"result"`
+	Error   json.RawMessage `json:"error"`
+}
+
+type wireParams struct {
+	Name      json.RawMessage `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	RequestID json.RawMessage `json:"requestId"`
+	Meta      json.RawMessage `json:"_meta"`
+
+	odd bool
+}
+
+func (e *envelope) take(p wireParams) {
+	_ = json.Unmarshal(p.Name, &e.name) // another type than string is the method's own affair
+	if e.kind == notification && validID(p.RequestID) {
+		e.cancels = p.RequestID
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one value")
+	if !bytes.Equal(p.Arguments, []byte("null")) {
+		e.args = p.Arguments
 	}
-	return nil
+	if len(p.Meta) == 0 || p.Meta[0] != '{' {
+		return
+	}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(p.Meta, &m); err != nil {
+		return
+	}
+	_ = json.Unmarshal(m[mcp.MetaKeyProtocolVersion], &e.version)
+	var caps *mcp.ClientCapabilities
+	e.capable = json.Unmarshal(m[mcp.MetaKeyClientCapabilities], &caps) == nil && caps != nil
+	if token := m["progressToken"]; validID(token) {
+		e.progress = token
+	}
+}
+
+// params are the parameters as they came, which few need.
+func params(body []byte) json.RawMessage {
+	var m struct {
+		Params json.RawMessage `json:"params"`
+	}
+	_ = json.Unmarshal(body, &m) // parse has read it
+	return m.Params
 }
 
 // validID: a string, or a whole number (MCP, Base Protocol, Requests).

@@ -103,12 +103,16 @@ func (p *post) GetSessionTools() map[string]server.ServerTool {
 func (p *post) SetSessionTools(map[string]server.ServerTool) {}
 
 func (p *post) call(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return p.dispatch(ctx), nil
+}
+
+func (p *post) dispatch(ctx context.Context) *mcp.CallToolResult {
 	r := dispatch.Request{Authority: p.a, Tool: p.e.name, Args: p.e.args}
 	if p.e.progress != nil {
 		r.Report = p.progress()
 	}
 	res := p.t.c.Dispatcher.Call(ctx, r)
-	return toolResult(res.Body, res.Err != nil), nil
+	return toolResult(res.Body, res.Err != nil)
 }
 
 func toolResult(body json.RawMessage, isError bool) *mcp.CallToolResult {

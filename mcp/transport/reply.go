@@ -74,6 +74,10 @@ func (r *reply) event(message any) error {
 	return r.failed
 }
 
+// socketBuffer is what the kernel takes without the client reading: less than
+// that can't block, and a deadline per call costs.
+const socketBuffer = 16 << 10
+
 // finish writes the result and ends the reply. Status counts for plain JSON only.
 func (r *reply) finish(status int, message []byte) {
 	r.mu.Lock()
@@ -89,7 +93,9 @@ func (r *reply) finish(status int, message []byte) {
 		r.frame(message)
 		return
 	}
-	_ = r.control.SetWriteDeadline(time.Now().Add(r.wait))
+	if len(message) > socketBuffer {
+		_ = r.control.SetWriteDeadline(time.Now().Add(r.wait))
+	}
 	r.w.Header().Set("Content-Type", "application/json")
 	r.w.WriteHeader(status)
 	_, r.failed = r.w.Write(message)

@@ -104,6 +104,9 @@ func (t *Transport) serveLegacy(w http.ResponseWriter, r *http.Request, a messag
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case notification:
+		if e.method == string(mcp.MethodNotificationCancelled) {
+			s.cancelRequest(e.cancels)
+		}
 		p := &post{session: s, t: t, a: a, e: e, reply: newReply(w, t.c.WriteWait, false)}
 		t.mcp.HandleMessage(t.mcp.WithContext(r.Context(), p), body)
 		p.reply.end()
@@ -135,7 +138,7 @@ func (t *Transport) serveModern(w http.ResponseWriter, r *http.Request, a messag
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if status, code, message, data := t.checkModern(r, e); status != 0 {
+	if status, code, message, data := t.checkModern(r, e, body); status != 0 {
 		writeRPCError(w, status, e.id, code, message, data)
 		return
 	}
@@ -144,7 +147,7 @@ func (t *Transport) serveModern(w http.ResponseWriter, r *http.Request, a messag
 }
 
 // checkModern compares headers and body, as 2026-07-28 wants (SEP-2575, SEP-2243).
-func (t *Transport) checkModern(r *http.Request, e envelope) (status, code int, message string, data any) {
+func (t *Transport) checkModern(r *http.Request, e envelope, body []byte) (status, code int, message string, data any) {
 	header := r.Header.Get(mcp.HeaderProtocolVersion)
 	switch {
 	case header == "":
@@ -157,7 +160,10 @@ func (t *Transport) checkModern(r *http.Request, e envelope) (status, code int, 
 		details := mcp.UnsupportedProtocolVersionError{Version: e.version, Supported: mcp.ValidProtocolVersions}.JSONRPCError().Error
 		return http.StatusBadRequest, details.Code, details.Message, details.Data
 	}
-	if err := mcp.ValidateStandardHeaders(r.Header.Get, e.version, mcp.MCPMethod(e.method), e.params); err != nil {
+	if !e.capable {
+		return http.StatusBadRequest, mcp.INVALID_PARAMS, "missing or invalid _meta field " + mcp.MetaKeyClientCapabilities, nil
+	}
+	if err := mcp.ValidateStandardHeaders(r.Header.Get, e.version, mcp.MCPMethod(e.method), params(body)); err != nil {
 		return http.StatusBadRequest, mcp.HEADER_MISMATCH, err.Error(), nil
 	}
 	if e.method == string(mcp.MethodToolsCall) {
@@ -166,7 +172,7 @@ func (t *Transport) checkModern(r *http.Request, e envelope) (status, code int, 
 				v := r.Header.Values(name)
 				return strings.Join(v, ","), len(v) > 0
 			}
-			if err := mcp.ValidateParamHeadersLookup(lookup, &tool.Tool, e.params); err != nil {
+			if err := mcp.ValidateParamHeadersLookup(lookup, &tool.Tool, params(body)); err != nil {
 				return http.StatusBadRequest, mcp.HEADER_MISMATCH, err.Error(), nil
 			}
 		}
@@ -198,7 +204,7 @@ func (t *Transport) run(w http.ResponseWriter, r *http.Request, p *post, body []
 		defer leave()
 	}
 	defer context.AfterFunc(until, cancel)()
-	end, ok := p.session.begin(cancel)
+	end, ok := p.session.begin(p.e.id, cancel)
 	if !ok {
 		writeRPCError(w, http.StatusNotFound, p.e.id, mcp.INVALID_REQUEST, "there is no such session: begin again with initialize", nil)
 		return
@@ -207,6 +213,10 @@ func (t *Transport) run(w http.ResponseWriter, r *http.Request, p *post, body []
 	p.reply.gone = cancel
 	if p.e.method != string(mcp.MethodInitialize) { // its answer has a header to carry
 		p.reply.keepAlive(t.c.KeepAlive)
+	}
+	if t.ours(p) {
+		t.respond(p, t.callTool(ctx, p))
+		return
 	}
 	answer := t.mcp.HandleMessage(t.mcp.WithContext(ctx, p), body)
 	p.flush()
@@ -227,6 +237,22 @@ func (t *Transport) run(w http.ResponseWriter, r *http.Request, p *post, body []
 		status = modernStatus(failure.Error.Code)
 	}
 	p.reply.finish(status, rpcFailure(p.e.id, failure.Error.Code, failure.Error.Message, failure.Error.Data))
+}
+
+// ours says that p is a call of one of Sophia's tools, which needs nothing of
+// mcp-go: it would read the body four times more to hand it back here.
+func (t *Transport) ours(p *post) bool {
+	return !t.c.viaServer && p.e.method == string(mcp.MethodToolsCall) && p.e.name != "" && t.mcp.GetTool(p.e.name) == nil
+}
+
+// callTool is the result of such a call, as mcp-go would decorate it.
+func (t *Transport) callTool(ctx context.Context, p *post) mcp.CallToolResult {
+	result := p.dispatch(ctx)
+	if p.modern {
+		result.ResultType = mcp.ResultTypeComplete
+		result.EnsureResultMeta().SetServerInfo(t.info)
+	}
+	return *result
 }
 
 // respond writes a result under the id as it came: a large number stays exact.
@@ -279,6 +305,7 @@ func (t *Transport) busy(w http.ResponseWriter, p *post, err error) {
 	result := toolResult(body, true)
 	if p.modern {
 		result.ResultType = mcp.ResultTypeComplete
+		result.EnsureResultMeta().SetServerInfo(t.info)
 	}
 	t.respond(p, *result)
 }
@@ -313,7 +340,7 @@ func (t *Transport) serveGet(w http.ResponseWriter, r *http.Request, a messages.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(t.drain, cancel)()
-	end, ok := s.begin(cancel)
+	end, ok := s.begin(nil, cancel)
 	if !ok {
 		writeRPCError(w, http.StatusNotFound, nil, mcp.INVALID_REQUEST, "there is no such session: begin again with initialize", nil)
 		return

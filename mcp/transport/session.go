@@ -32,9 +32,15 @@ type session struct {
 
 type sessionExtras struct {
 	stream  chan mcp.JSONRPCNotification // of the open GET, nil without one
-	cancels map[int]context.CancelFunc   // of what is under way
+	cancels map[int]underWay
 	next    int
 	asked   map[string]chan envelope // requests to the client that wait for its answer
+}
+
+// underWay is a request or a stream.
+type underWay struct {
+	id     string // of the request, as it was sent; "" for a stream
+	cancel context.CancelFunc
 }
 
 func newSession(connection string, now time.Time) *session {
@@ -44,7 +50,7 @@ func newSession(connection string, now time.Time) *session {
 }
 
 // begin notes something under way that ends with the session. false: it is over.
-func (s *session) begin(cancel context.CancelFunc) (end func(now time.Time), ok bool) {
+func (s *session) begin(id json.RawMessage, cancel context.CancelFunc) (end func(now time.Time), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -53,7 +59,7 @@ func (s *session) begin(cancel context.CancelFunc) (end func(now time.Time), ok 
 	x := s.extras()
 	x.next++
 	key := x.next
-	x.cancels[key] = cancel
+	x.cancels[key] = underWay{string(id), cancel}
 	s.busy++
 	return func(now time.Time) {
 		s.mu.Lock()
@@ -69,7 +75,7 @@ func (s *session) begin(cancel context.CancelFunc) (end func(now time.Time), ok 
 
 func (s *session) extras() *sessionExtras {
 	if s.more == nil {
-		s.more = &sessionExtras{cancels: map[int]context.CancelFunc{}, asked: map[string]chan envelope{}}
+		s.more = &sessionExtras{cancels: map[int]underWay{}, asked: map[string]chan envelope{}}
 	}
 	return s.more
 }
@@ -80,8 +86,22 @@ func (s *session) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.more != nil {
-		for _, cancel := range s.more.cancels {
-			cancel()
+		for _, u := range s.more.cancels {
+			u.cancel()
+		}
+	}
+}
+
+// cancelRequest cancels what is under way under a request's id.
+func (s *session) cancelRequest(id json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.more == nil || id == nil {
+		return
+	}
+	for _, u := range s.more.cancels {
+		if u.id == string(id) {
+			u.cancel()
 		}
 	}
 }

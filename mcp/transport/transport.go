@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"sophia/mcp/dispatch"
@@ -48,12 +49,15 @@ type Config struct {
 
 	// ServerOptions are added to mcp-go's server: the conformance fixtures need some.
 	ServerOptions []server.ServerOption
+
+	viaServer bool // tests: every call goes through HandleMessage
 }
 
 // Transport is an http.Handler. Make it with New and end it with Close.
 type Transport struct {
 	c        Config
 	mcp      *server.MCPServer
+	info     mcp.Implementation
 	catalog  *catalog
 	sessions *sessions
 	streams  counter
@@ -89,9 +93,9 @@ func New(c Config) (*Transport, error) {
 	options := append([]server.ServerOption{
 		server.WithToolCapabilities(false),
 		server.WithInstructions(c.Instructions),
-		server.WithTitle("Sophia"),
+		server.WithTitle(title),
 	}, c.ServerOptions...)
-	t := &Transport{c: c, mcp: server.NewMCPServer("sophia", c.Version, options...),
+	t := &Transport{c: c, mcp: server.NewMCPServer("sophia", c.Version, options...), info: mcp.Implementation{Name: "sophia", Version: c.Version, Title: title},
 		idle: make(chan struct{}), swept: make(chan struct{})}
 	t.catalog = newCatalog(c.Dispatcher)
 	t.base, t.cancel = context.WithCancel(context.Background())
@@ -100,6 +104,8 @@ func New(c Config) (*Transport, error) {
 	go t.sweep()
 	return t, nil
 }
+
+const title = "Sophia"
 
 func orDefault[T comparable](v *T, d T) {
 	var zero T

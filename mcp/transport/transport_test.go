@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -435,6 +436,42 @@ func TestTools_BothSpellingsAndStructuredErrors(t *testing.T) {
 			t.Errorf("with too much under way: %v", s)
 		}
 	})
+}
+
+// Calls of Sophia's tools don't pass through mcp-go. What they answer must be
+// what they would answer if they did.
+func TestTools_AnswerAsThroughHandleMessage(t *testing.T) {
+	direct, via := newWorld(t), newWorld(t, transport.ViaServer)
+	for _, era := range []string{"2025-11-25", "2026-07-28"} {
+		a, b := direct.legacy("alpha"), via.legacy("alpha")
+		if era == "2026-07-28" {
+			a, b = direct.stateless("alpha"), via.stateless("alpha")
+		}
+		for _, call := range []string{
+			`"name":"sophia.echo","arguments":{"text":"<x>","steps":2}`, `"name":"sophia_echo","arguments":{"text":""}`, `"name":"sophia.echo"`,
+			`"name":"sophia.echo","arguments":null`, `"name":"sophia.nope","arguments":{}`, `"name":"sophia.list_things","arguments":{"compact":true}`,
+			`"name":"sophia.write_thing","arguments":{"text":"x"}`, `"name":7`, `"name":""`, `"arguments":{}`, `"name":"sophia.echo","arguments":7`,
+		} {
+			for _, token := range []string{"", `"t"`} {
+				left, right := a.do(a.msg("1", "tools/call", call, token)), b.do(b.msg("1", "tools/call", call, token))
+				x, y := all(t, left), all(t, right)
+				if left.StatusCode != right.StatusCode || !same(t, x, y) {
+					t.Errorf("%s %s: %s and %s:\n%s\n%s", era, call, left.Status, right.Status, show(x), show(y))
+				}
+			}
+		}
+	}
+}
+
+func show(m []message) string { b, _ := json.Marshal(m); return string(b) }
+
+func same(t *testing.T, x, y []message) bool {
+	t.Helper()
+	var a, b any
+	if json.Unmarshal([]byte(show(x)), &a) != nil || json.Unmarshal([]byte(show(y)), &b) != nil {
+		t.Fatal("not JSON")
+	}
+	return reflect.DeepEqual(a, b)
 }
 
 // Clients that check structured content do so for errors too.
