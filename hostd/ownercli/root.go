@@ -22,7 +22,15 @@ your presence, in the tray, the portal, or sophia-tray --terminal.
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 daemon not reachable, 5 timed out.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs, // so that RunE can say which noun was meant
+	}
+	root.SuggestionsMinimumDistance = 2 // letters
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		p := problem.New("usage", "unknown command %q", args[0]).WithHint("See: sophia --help")
+		return p.WithValid(c.SuggestionsFor(args[0])...)
 	}
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print one JSON value of a stable shape")
 	root.SetIn(a.In)
@@ -66,6 +74,13 @@ func Run(ctx context.Context, a *App, args []string) int {
 	defer a.Close()
 	root := Command(a)
 	root.SetArgs(args)
+	// A line that can't be parsed is answered in JSON too.
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		a.JSON = a.JSON || arg == "--json"
+	}
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ownertext.ExitDone
