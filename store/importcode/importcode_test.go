@@ -146,11 +146,11 @@ func TestImport_AgainReplacesOnlyWhatChanged(t *testing.T) {
 
 func TestImport_ThisVeryCode(t *testing.T) {
 	db, _ := storetest.InMemory(t)
-	sum := run(t, db, "../..")
+	sum := run(t, db, "..")
 	r := db.View(store.Owner())
 	defer r.Close()
-	calls, err := tables.Calls.All(r, store.Query[tables.Call]{Index: "callee", Prefix: store.Tuple{"ws-1:sophia/store/importcode.parse"}})
-	if err != nil || !slices.ContainsFunc(calls, func(c tables.Call) bool { return c.Caller == "ws-1:sophia/store/importcode.Import" && c.Exact }) {
+	calls, err := tables.Calls.All(r, store.Query[tables.Call]{Index: "callee", Prefix: store.Tuple{"ws-1:importcode.parse"}})
+	if err != nil || !slices.ContainsFunc(calls, func(c tables.Call) bool { return c.Caller == "ws-1:importcode.Import" && c.Exact }) {
 		t.Errorf("%+v, %v (%d symbols)", calls, err, sum.Symbols)
 	}
 }
