@@ -2,6 +2,7 @@ package launches
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -293,7 +294,7 @@ func (k *keeper) verified(c *actor.Context, m verified) {
 func (k *keeper) start(c *actor.Context) {
 	handle, err := secret.Random("", 32)
 	if err == nil {
-		k.token, err = secret.Random("", tokenBytes)
+		k.token, err = secret.Read(rand.Reader, tokenBytes)
 	}
 	var tokenSum [32]byte
 	if err == nil {
@@ -321,7 +322,7 @@ func (k *keeper) start(c *actor.Context) {
 	k.held = nil
 }
 
-// tokenBytes is the attach token's length before its encoding.
+// tokenBytes is the attach token's length (spec managed-launch).
 const tokenBytes = 32
 
 // rejoin gives a launch that was left its unit and cleanup actors again.
@@ -352,7 +353,7 @@ func (k *keeper) giveToken(r supervise.Reply) {
 	switch {
 	case k.tokenOut:
 		r.Send(problem.New("token_consumed", "the attach token of %s was already given out", k.la.id).
-			WithHint("Each launch has one token, for one terminal. Read the output with: sophia agent logs %s", k.la.id))
+			WithHint("Each launch has one token, for one terminal; the agent keeps running."))
 	case k.token == nil || (k.l.State != messages.LeaseRedeeming && k.l.State != messages.LeaseRunning):
 		r.Send(problem.New("launch_not_running", "%s is %s; there is no terminal to attach to", k.la.id, k.l.State))
 	default:

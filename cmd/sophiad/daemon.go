@@ -199,6 +199,8 @@ func (d *sophiad) assemble(set contracts.Set, programs launch.Programs) (err err
 func (d *sophiad) report(e supervise.Event) {
 	switch e := e.(type) {
 	case supervise.Started:
+	case supervise.DeadLetter: // results that came after the end of who asked for them
+		d.log.Debug("supervision", "event", e.String())
 	case supervise.Exited:
 		if e.Reason != nil && !errors.Is(e.Reason, supervise.ErrShutdown) {
 			d.log.Error("actor failed", "event", e.String())

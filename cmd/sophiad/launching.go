@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"sophia/actors/envelope"
 	"sophia/actors/launches"
@@ -75,7 +76,7 @@ type harnesses struct {
 }
 
 func newHarnesses(set contracts.Set, v harness.Verifier, root string) *harnesses {
-	return &harnesses{set: set, adopter: adopt.Adopter{Contracts: set, Root: root, Scratch: v.Scratch}}
+	return &harnesses{set: set, adopter: adopt.Adopter{Contracts: set, Root: root, Scratch: v.Scratch, Now: time.Now}}
 }
 
 // Program implements launch.Installations. Error: harness_not_adopted.

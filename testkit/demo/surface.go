@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// snippet composes three reads in one call, as the specification's own example
+// does.
+const snippet = `const [briefing, catalog, docs] = await Promise.all([
+  sophia.orient({ goal: 'see the demo' }),
+  sophia.capabilityCatalog({ brief: true }),
+  sophia.searchDocuments({ query: 'supervision tree', limit: 3, compact: true }),
+]);
+return { sections: Object.keys(briefing).length, tools: catalog.total, hits: docs.items.map(d => d.path) };`
+
+const page = "demo-page"
+
+func (w *world) showSurface(ctx context.Context, s *summary) error {
+	ctx, cancel := step(ctx)
+	defer cancel()
+	w.step("An agent's connection, and a client of another make that uses it")
+	var minted struct {
+		Connection string `json:"connection"`
+		BearerFile string `json:"bearer_file"`
+	}
+	if err := w.sophia(ctx, &minted, "connection", "mint", "Demo agent", "--profile", "assistant", "--scope", "*"); err != nil {
+		return err
+	}
+	s.Connection = minted.Connection
+	bearer, err := os.ReadFile(minted.BearerFile)
+	if err != nil {
+		return err
+	}
+	agent, err := mcp.NewClient(&mcp.Implementation{Name: "demo", Version: "1"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: w.mcp, HTTPClient: &http.Client{Transport: withBearer(strings.TrimSpace(string(bearer)))}}, nil)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	list, err := agent.ListTools(ctx, nil)
+	if err != nil {
+		return err
+	}
+	s.Tools = len(list.Tools)
+	fmt.Fprintf(w.say, "tools/list: %d tools\n", s.Tools)
+
+	w.step("One execute_code call, three reads composed in the isolate")
+	fmt.Fprintln(w.say, snippet)
+	var ran struct {
+		Status string `json:"status"`
+		Value  struct {
+			Sections int      `json:"sections"`
+			Hits     []string `json:"hits"`
+		} `json:"value"`
+		Calls int     `json:"sophia_calls"`
+		MS    float64 `json:"execution_time_ms"`
+	}
+	if err := call(ctx, agent, "sophia.execute_code", map[string]any{"code": snippet}, &ran); err != nil {
+		return err
+	}
+	s.ComposedCalls, s.ComposedHits, s.ComposedMS = ran.Calls, len(ran.Value.Hits), ran.MS
+	fmt.Fprintf(w.say, "→ %s: %d calls, %d sections, hits %v, %.0f ms\n", ran.Status, ran.Calls, ran.Value.Sections, ran.Value.Hits, ran.MS)
+
+	w.step("A write: it waits for the owner, who reads the diff in sophia-tray --terminal and types its code")
+	return w.writeAndRevert(ctx, agent, s)
+}
+
+func (w *world) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s *summary) error {
+	var written struct {
+		Mutations []string `json:"mutations"`
+	}
+	if err := w.gated(ctx, s, "Write wiki page", func() error {
+		return call(ctx, agent, "sophia.write_wiki_page", map[string]any{"slug": page, "title": "Demo", "body": "Written by an agent, approved by its owner."}, &written)
+	}); err != nil {
+		return err
+	}
+	if len(written.Mutations) == 0 {
+		return fmt.Errorf("the write was not journaled")
+	}
+	fmt.Fprintf(w.say, "journaled as %s\n", written.Mutations[0])
+	var undone struct {
+		Mutations []string `json:"mutations"`
+	}
+	if err := w.gated(ctx, s, "Revert mutation", func() error {
+		return call(ctx, agent, "sophia.revert_mutation", map[string]any{"id": written.Mutations[0], "reason": "shown in the demo"}, &undone)
+	}); err != nil {
+		return err
+	}
+	if len(undone.Mutations) == 0 {
+		return fmt.Errorf("the revert was not journaled")
+	}
+	s.Mutations = []string{written.Mutations[0], undone.Mutations[0]}
+	fmt.Fprintf(w.say, "undone by %s\n", undone.Mutations[0])
+	var gone refusal
+	err := call(ctx, agent, "sophia.get_wiki_page", map[string]any{"slug": page}, nil)
+	if err == nil {
+		return fmt.Errorf("the page is still there after the revert")
+	}
+	if _, ok := err.(refusal); !ok {
+		return err
+	}
+	gone = err.(refusal)
+	s.PageAfter = gone.Code
+	return nil
+}
+
+// gated runs a call that waits for the owner while the owner answers.
+func (w *world) gated(ctx context.Context, s *summary, what string, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	if err := w.tray.approve(ctx, what); err != nil {
+		return err
+	}
+	s.Approvals++
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refusal is a tool's structured error.
+type refusal struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (r refusal) Error() string { return r.Message + " (" + r.Code + ")" }
+
+// call makes a tool call and decodes its structured content.
+func call(ctx context.Context, agent *mcp.ClientSession, tool string, args, into any) error {
+	r, err := agent.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(r.StructuredContent)
+	if err != nil {
+		return err
+	}
+	if r.IsError {
+		var why refusal
+		if err := json.Unmarshal(body, &why); err != nil {
+			return err
+		}
+		return why
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(body, into)
+}
+
+type withBearer string
+
+func (b withBearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
