@@ -99,6 +99,10 @@ func open(ctx context.Context, dirs paths.Dirs, log *slog.Logger) (d *sophiad, e
 	if err = d.workspaces.Seed(ctx); err != nil {
 		return d, err
 	}
+	// Pages may have been edited by hand while nobody watched.
+	if _, err = d.surface.vault.Rescan(ctx, d.write); err != nil {
+		return d, err
+	}
 	return d, d.serve(ctx)
 }
 

@@ -92,7 +92,34 @@ func (d *sophiad) mux(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(ownerapi.Root+"/", api)
 	mux.Handle("/", d.surface.transport)
+	mux.HandleFunc("GET /{$}", front)
 	return mux
+}
+
+// frontPage is what a browser gets. It says nothing about the owner's state:
+// whoever can reach the loopback address can read it.
+const frontPage = `<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sophia</title>
+<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem}code{font:0.9em ui-monospace,monospace;padding:.1em .3em;border:1px solid #8886;border-radius:4px}</style>
+<h1>Sophia is running</h1>
+<p>It sits between your agents and your state. Agents talk to it over MCP at <code>/mcp</code>; you talk to it with the command <code>sophia</code>.</p>
+<ul>
+<li>Connect an agent: <code>sophia connect claude-code</code>, <code>codex</code>, <code>cursor</code> or <code>generic</code></li>
+<li>Start one: <code>sophia agent start</code></li>
+<li>See and answer what waits for you: <code>sophia-tray --terminal</code></li>
+<li>See what was changed, and undo it: <code>sophia journal list</code></li>
+</ul>
+</html>
+`
+
+func front(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write([]byte(frontPage)) // the browser has gone
 }
 
 type httpServer struct {
