@@ -52,11 +52,20 @@ func (s *surface) Run(ctx context.Context, r messages.RunRequest, c isolates.Cal
 
 func newSurface(t *testing.T) *surface {
 	t.Helper()
+	return newSurfaceWith(t, nil)
+}
+
+// newSurfaceWith takes a runner; nil is the surface's own.
+func newSurfaceWith(t *testing.T, runner tools.Runner) *surface {
+	t.Helper()
 	s := &surface{T: t, data: newDataWorld(t)}
+	if runner == nil {
+		runner = s
+	}
 	db := s.data.data.DB
 	box := inbox.New(db, db)
 	var err error
-	if s.reg, err = registry.New(tools.All(tools.Services{Data: s.data.data, Inbox: box, Presence: s, Runner: s})...); err != nil {
+	if s.reg, err = registry.New(tools.All(tools.Services{Data: s.data.data, Inbox: box, Presence: s, Runner: runner})...); err != nil {
 		t.Fatal(err)
 	}
 	if s.Dispatcher, err = dispatch.New(dispatch.Config{Registry: s.reg, Inbox: box, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
@@ -99,6 +108,8 @@ func (s *surface) try(a messages.Authority, tool, args string) (map[string]any, 
 	}
 	return m, nil
 }
+
+func codeOf(err error) string { return problem.CodeOf(err) }
 
 func list(v any) []any { out, _ := v.([]any); return out }
 

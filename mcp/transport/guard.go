@@ -20,7 +20,7 @@ const (
 	codeNotAsked = "authority_unavailable"
 )
 
-var errBearer = errors.New(bearerText)
+var errBearer = errors.New("transport: no valid bearer")
 
 // hostAllowed stops DNS rebinding: a page of a foreign site that reaches this
 // port through a name of its own has that name in Host, or its own in Origin.
