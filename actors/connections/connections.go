@@ -28,8 +28,8 @@ type Config struct {
 	Idle     time.Duration // without a call, after which the actor stops; 15 min
 }
 
-// Connections is the handle of the tree. Make the tree with Spec, or alone with
-// Start. Its methods may be used from any goroutine, not inside a Receive.
+// Connections is the handle of the tree. Make its tree with Spec, or with
+// supervise.Start and Policy. Its methods may be used from any goroutine, not inside a Receive.
 type Connections struct {
 	c    Config
 	tree func() *supervise.Tree
