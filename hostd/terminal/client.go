@@ -1,0 +1,278 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"sophia/hostd/terminal/vt"
+	"sophia/messages/problem"
+	"sophia/messages/secret"
+)
+
+// Viewer is a person's terminal attached to an agent's.
+type Viewer struct {
+	Socket string
+	In     *os.File // where keys come from; a terminal or not
+	Out    *os.File // where output goes
+	Leave  Leave    // zero: DefaultLeave
+}
+
+// Ending is how a viewer came to its end without an error.
+type Ending struct {
+	Detached bool // by the detach keys, or the input's end: the agent runs on
+	Exit     Exit // else: how the harness ended
+}
+
+// Attach connects, spends the token and stays until the viewer detaches, the
+// harness ends or ctx does. The viewer's terminal gets its modes back in every
+// case. Errors: wrong_token, token_consumed, viewer_present, foreign_peer,
+// terminal_unreachable, terminal_lost.
+func (v Viewer) Attach(ctx context.Context, token *secret.Secret) (Ending, error) {
+	if v.Leave == (Leave{}) {
+		v.Leave = DefaultLeave
+	}
+	conn, err := dial(ctx, v.Socket)
+	if err != nil {
+		return Ending{}, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := v.hello(conn, token); err != nil {
+		return Ending{}, err
+	}
+	restore, err := v.raw()
+	if err != nil {
+		return Ending{}, err
+	}
+	defer restore()
+	return v.run(ctx, conn)
+}
+
+func dial(ctx context.Context, socket string) (*net.UnixConn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, problem.Wrap(err, "terminal_unreachable", "There is no terminal at %s", socket).
+			WithHint("The agent has ended, or its terminal was closed after wrong tokens.")
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+func (v Viewer) hello(conn *net.UnixConn, token *secret.Secret) error {
+	err := token.Use(func(b []byte) error {
+		p, err := json.Marshal(Hello{Version: Protocol, Token: b, Size: v.size()})
+		if err != nil {
+			return err
+		}
+		defer clear(p)
+		return WriteFrame(conn, FrameHello, p)
+	})
+	if err != nil {
+		return lost(err)
+	}
+	var buf []byte
+	t, p, err := ReadFrame(conn, &buf, MaxFrame)
+	switch {
+	case err != nil:
+		return lost(err)
+	case t == FrameRefused:
+		return refusal(p)
+	case t != FrameWelcome:
+		return lost(ErrFrame)
+	}
+	return nil
+}
+
+func refusal(p []byte) error {
+	var r Refusal
+	if err := decodeJSON(p, &r); err != nil {
+		return lost(err)
+	}
+	return &problem.Error{Code: r.Code, Message: r.Message, Hint: r.Hint}
+}
+
+func lost(err error) error {
+	return problem.Wrap(err, "terminal_lost", "The connection to the agent's terminal was lost").
+		WithHint("The agent may still be running: sophia agent list")
+}
+
+func (v Viewer) size() Size {
+	for _, f := range []*os.File{v.Out, v.In} {
+		if cols, rows, err := term.GetSize(int(f.Fd())); err == nil {
+			return Size{Rows: uint16(rows), Cols: uint16(cols)}
+		}
+	}
+	return Size{}
+}
+
+// raw switches the viewer's terminal so that every key goes to the agent.
+func (v Viewer) raw() (restore func(), err error) {
+	fd := int(v.In.Fd())
+	if !term.IsTerminal(fd) {
+		return func() {}, nil
+	}
+	old, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, problem.Wrap(err, "terminal_unusable", "This terminal can't be switched to raw mode")
+	}
+	return func() {
+		// Answers to the agent's last queries must not be typed into the shell.
+		_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+		_ = term.Restore(fd, old)
+	}, nil
+}
+
+func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
+	// Its end makes the reader of keys and the watcher of sizes return.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return Ending{}, lost(err)
+	}
+	defer r.Close() // last: a worker may only now begin to look at it
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer w.Close()
+	var sending sync.Mutex
+	send := func(t Type, p []byte) error {
+		sending.Lock()
+		defer sending.Unlock()
+		return WriteFrame(conn, t, p)
+	}
+	detached := make(chan struct{})
+	workers.Go(func() {
+		if v.keys(r, send) {
+			close(detached)
+			conn.Close()
+		}
+	})
+	sizes := make(chan os.Signal, 1)
+	signal.Notify(sizes, unix.SIGWINCH)
+	stopped := make(chan struct{})
+	defer close(stopped)
+	defer signal.Stop(sizes)
+	workers.Go(func() {
+		for {
+			select {
+			case <-sizes:
+				send(FrameResize, v.size().Encode())
+			case <-stopped:
+				return
+			}
+		}
+	})
+	exit, err := v.show(conn)
+	select {
+	case <-detached:
+		return Ending{Detached: true}, nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return Ending{Detached: true}, nil
+	}
+	return Ending{Exit: exit}, err
+}
+
+// keys forwards what is typed until the detach keys (true), the input's end
+// (true) or the end of the other side (false), which wake tells.
+func (v Viewer) keys(wake *os.File, send func(Type, []byte) error) bool {
+	l := leaver{Leave: v.Leave}
+	in := int(v.In.Fd())
+	buf := make([]byte, 4096)
+	for {
+		fds := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err != nil {
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			return true
+		}
+		if fds[1].Revents != 0 {
+			return false
+		}
+		n, err := unix.Read(in, buf)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil || n == 0:
+			return true
+		}
+		forward, detach := l.typed(buf[:n])
+		if len(forward) > 0 && send(FrameInput, forward) != nil {
+			return false
+		}
+		if detach {
+			return true
+		}
+	}
+}
+
+// show copies output to the viewer's terminal and, at the end, takes back the
+// modes that it set there.
+func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
+	var exit Exit
+	tracker := vt.NewTracker()
+	v.Out.WriteString("\x1b[22;0t") // push the window's title
+	defer func() {
+		v.Out.Write(tracker.Undo())
+		v.Out.WriteString("\x1b[23;0t\r\n")
+	}()
+	var buf []byte
+	for {
+		t, p, err := ReadFrame(conn, &buf, MaxFrame)
+		if err != nil {
+			return exit, lost(err)
+		}
+		switch t {
+		case FrameOutput:
+			tracker.Write(p)
+			if _, err := v.Out.Write(p); err != nil {
+				return exit, lost(err)
+			}
+		case FrameExit:
+			return exit, decodeJSON(p, &exit)
+		default:
+			return exit, lost(ErrFrame)
+		}
+	}
+}
+
+// Tail reads the plain text of what a launch's terminal has shown lately,
+// without attaching to it.
+func Tail(ctx context.Context, socket string) ([]byte, error) {
+	conn, err := dial(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	conn.SetDeadline(time.Now().Add(helloTime))
+	if err := WriteFrame(conn, FrameTail, nil); err != nil {
+		return nil, lost(err)
+	}
+	var text, buf []byte
+	for {
+		t, p, err := ReadFrame(conn, &buf, MaxFrame)
+		switch {
+		case errors.Is(err, io.EOF):
+			return text, nil
+		case err != nil:
+			return nil, lost(err)
+		case t == FrameRefused:
+			return nil, refusal(p)
+		case t != FrameOutput:
+			return nil, lost(ErrFrame)
+		}
+		text = append(text, p...)
+	}
+}

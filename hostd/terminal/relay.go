@@ -1,0 +1,336 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"github.com/anthdm/hollywood/actor"
+	"golang.org/x/sys/unix"
+
+	"sophia/actors/supervise"
+	"sophia/messages/problem"
+)
+
+const (
+	helloTime = 10 * time.Second // for the first frame
+	helloSize = 4 << 10          // of the first frame, bytes
+	inputSize = 16 << 10         // of a keystroke frame, bytes
+	greeting  = 32               // connections that have not said hello yet
+	redraw    = 80 * time.Millisecond
+)
+
+// Screen is the harness's side: its PTY.
+type Screen interface {
+	// Write types keystrokes. It may wait while the program does not read, until
+	// ctx ends.
+	Write(ctx context.Context, p []byte) error
+	Resize(Size) error
+}
+
+// Relay serves one launch's terminal.
+type Relay struct {
+	Listener *net.UnixListener // see Listen; outlives the actor
+	Gate     *Gate             // outlives the actor
+	Backlog  *Backlog          // outlives the actor
+	Screen   Screen
+	Size     Size   // before a viewer has said its own
+	Told     func() // called when a viewer was told the exit; may be nil
+	Attached func() // called when a viewer was attached; may be nil
+}
+
+// Listen makes the socket, mode 0600. An older one must not be there: each
+// launch has a folder of its own.
+func Listen(path string) (*net.UnixListener, error) {
+	old := unix.Umask(0o177) // the socket is never open to others, not even for a moment
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	unix.Umask(old)
+	if err != nil {
+		return nil, problem.Wrap(err, "terminal_socket_failed", "The terminal's socket %s can't be made", path)
+	}
+	return l, nil
+}
+
+// New returns a life of the actor that serves the socket. Restarted, it goes on
+// with the same socket, token and backlog; its viewer is disconnected.
+func (r *Relay) New() actor.Receiver { return &relay{Relay: r} }
+
+type relay struct {
+	*Relay
+	viewer *viewer
+	size   Size
+	places chan struct{}
+}
+
+type viewer struct {
+	conn *net.UnixConn
+	feed *Feed
+}
+
+// Messages of the actor to itself.
+type (
+	arrived struct{ conn *net.UnixConn }
+	greeted struct {
+		conn  *net.UnixConn
+		hello *Hello
+		tail  bool
+	}
+	resized struct {
+		v *viewer
+		Size
+	}
+	left   struct{ v *viewer }
+	settle struct{}
+	broken struct{ err error }
+)
+
+func (r *relay) Receive(c *actor.Context) {
+	switch m := c.Message().(type) {
+	case actor.Started:
+		r.places = make(chan struct{}, greeting)
+		r.size = r.Size
+		self := supervise.Self(c)
+		supervise.Go(c, func(ctx context.Context) any { return r.accept(ctx, self) })
+	case actor.Stopped:
+		if r.viewer != nil {
+			r.drop(r.viewer)
+		}
+	case broken:
+		supervise.Exit(c, m.err)
+	case arrived:
+		supervise.Go(c, func(ctx context.Context) any { return greet(ctx, m.conn) })
+	case greeted:
+		<-r.places // never waits: its own place is in there
+		r.greeted(c, m)
+	case resized:
+		if m.v == r.viewer {
+			r.resize(m.Size)
+		}
+	case settle:
+		r.resize(r.size)
+	case left:
+		if m.v == r.viewer {
+			r.drop(m.v)
+			r.viewer = nil
+		}
+	}
+}
+
+func (r *relay) drop(v *viewer) {
+	v.conn.Close()
+	v.feed.Detach()
+	r.Gate.Left()
+}
+
+// accept hands connections over until the actor or the socket ends.
+func (r *relay) accept(ctx context.Context, self *supervise.Ref) any {
+	r.Listener.SetDeadline(time.Time{})
+	stop := context.AfterFunc(ctx, func() { r.Listener.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		select {
+		case r.places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		conn, err := r.Listener.AcceptUnix()
+		switch {
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case err != nil:
+			return broken{err}
+		}
+		if self.Send(arrived{conn}) != nil {
+			conn.Close()
+			return nil
+		}
+	}
+}
+
+// greet checks the peer's uid and reads its first frame.
+func greet(ctx context.Context, conn *net.UnixConn) any {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	g := greeted{conn: conn}
+	if err := ownPeer(conn); err != nil {
+		refuse(conn, err)
+		return g
+	}
+	conn.SetDeadline(time.Now().Add(helloTime))
+	var buf []byte
+	t, p, err := ReadFrame(conn, &buf, helloSize)
+	defer clear(buf[:cap(buf)])
+	switch {
+	case err != nil:
+	case t == FrameTail:
+		g.tail = true
+		return g
+	case t == FrameHello:
+		h := &Hello{}
+		if decodeJSON(p, h) == nil && h.Version == Protocol {
+			conn.SetDeadline(time.Time{})
+			g.hello = h
+			return g
+		}
+	}
+	refuse(conn, problem.New("terminal_protocol", "This is not the terminal protocol, version %d", Protocol).
+		WithHint("Use the sophia program of the same version as the daemon."))
+	return g
+}
+
+func ownPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if credErr != nil || int(cred.Uid) != os.Geteuid() {
+		return problem.New("foreign_peer", "This terminal belongs to another user")
+	}
+	return nil
+}
+
+func refuse(conn *net.UnixConn, err error) {
+	p := problem.Of(err)
+	b, _ := json.Marshal(Refusal{Code: p.Code, Message: p.Message, Hint: p.Hint})
+	conn.SetDeadline(time.Now().Add(helloTime))
+	WriteFrame(conn, FrameRefused, b)
+	conn.Close()
+}
+
+func (r *relay) greeted(c *actor.Context, m greeted) {
+	switch {
+	case m.tail:
+		text := r.Backlog.Text()
+		supervise.Go(c, func(ctx context.Context) any {
+			stop := context.AfterFunc(ctx, func() { m.conn.Close() })
+			defer stop()
+			defer m.conn.Close()
+			for len(text) > 0 {
+				n := min(len(text), MaxFrame)
+				if WriteFrame(m.conn, FrameOutput, text[:n]) != nil {
+					return nil
+				}
+				text = text[n:]
+			}
+			return nil
+		})
+		return
+	case m.hello == nil:
+		return
+	}
+	err := r.Gate.Try(m.hello.Token)
+	clear(m.hello.Token)
+	if err != nil {
+		supervise.Go(c, func(context.Context) any { refuse(m.conn, err); return nil })
+		if r.Gate.Closed() {
+			r.Listener.Close() // and removes the socket
+		}
+		return
+	}
+	r.attach(c, m.conn, m.hello.Size)
+	if r.Attached != nil {
+		r.Attached()
+	}
+}
+
+func (r *relay) attach(c *actor.Context, conn *net.UnixConn, size Size) {
+	v := &viewer{conn: conn, feed: r.Backlog.Attach()}
+	r.viewer = v
+	self := supervise.Self(c)
+	supervise.Go(c, func(ctx context.Context) any {
+		r.send(ctx, v)
+		return left{v}
+	})
+	supervise.Go(c, func(ctx context.Context) any {
+		r.receive(ctx, v, self)
+		return left{v}
+	})
+	// A program paints anew only when the size changes, so it changes twice.
+	want := size.Clamp(r.Size)
+	other := Size{Rows: want.Rows, Cols: want.Cols - 1}
+	if other.Cols < MinCols {
+		other.Cols = want.Cols + 1
+	}
+	r.resize(other)
+	r.size = want
+	supervise.After(c, redraw, settle{})
+}
+
+func (r *relay) resize(s Size) {
+	s = s.Clamp(r.Size)
+	if r.Screen.Resize(s) == nil {
+		r.Backlog.Resize(s)
+	}
+	r.size = s
+}
+
+// send writes output until the end. A viewer that does not read blocks this
+// worker and nothing else.
+func (r *relay) send(ctx context.Context, v *viewer) {
+	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
+	defer stop()
+	if WriteFrame(v.conn, FrameWelcome, nil) != nil {
+		return
+	}
+	var buf []byte
+	for {
+		out, more := v.feed.Next(ctx, buf)
+		for p := out; len(p) > 0; {
+			n := min(len(p), MaxFrame)
+			if WriteFrame(v.conn, FrameOutput, p[:n]) != nil {
+				return
+			}
+			p = p[n:]
+		}
+		if !more {
+			break
+		}
+		buf = out
+	}
+	if exit, over := v.feed.Exit(); over && ctx.Err() == nil {
+		b, _ := json.Marshal(exit)
+		if WriteFrame(v.conn, FrameExit, b) == nil && r.Told != nil {
+			r.Told()
+		}
+	}
+}
+
+// receive forwards keystrokes and sizes until the viewer ends or breaks the
+// protocol.
+func (r *relay) receive(ctx context.Context, v *viewer, self *supervise.Ref) {
+	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
+	defer stop()
+	var buf []byte
+	for {
+		t, p, err := ReadFrame(v.conn, &buf, inputSize)
+		if err != nil {
+			return
+		}
+		switch t {
+		case FrameInput:
+			if r.Screen.Write(ctx, p) != nil {
+				return
+			}
+		case FrameResize:
+			size, err := DecodeSize(p)
+			if err != nil || self.Send(resized{v, size}) != nil {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
