@@ -2,6 +2,7 @@ package ownercli
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,7 @@ type upResult struct {
 	Workspace *ownerapi.AddedWorkspace `json:"workspace,omitempty"`
 	Connect   string                   `json:"connect"`
 	Already   bool                     `json:"already_running"`
+	Outdated  bool                     `json:"outdated"` // it runs another build of sophiad than the one here
 }
 
 func (o *up) run(ctx context.Context) error {
@@ -205,6 +207,7 @@ func (o *up) inForeground(ctx context.Context, program string) error {
 func (o *up) ready(ctx context.Context, status ownerapi.Status, already bool) error {
 	a := o.app
 	result := upResult{Status: status, Already: already, Connect: a.command("connect codex")}
+	result.Outdated = already && a.outdated(status.PID)
 	if o.workspace != "" {
 		added, err := a.addWorkspace(ctx, o.workspace, "")
 		if err != nil {
@@ -222,12 +225,34 @@ func (o *up) ready(ctx context.Context, status ownerapi.Status, already bool) er
 			verb = "runs already,"
 		}
 		fmt.Fprintf(w, "Sophia %s %s (pid %d).\n", verb, how, status.PID)
+		if result.Outdated {
+			fmt.Fprintf(w, "It was built anew since it started. To use that, which ends running agents:  %s && %s\n", a.command("down"), a.command("up"))
+		}
 		if result.Workspace != nil {
 			fmt.Fprintln(w, addedText(*result.Workspace))
 		}
 		a.fields(w, [][2]string{{"Portal", status.Portal}, {"MCP", status.MCP}})
 		fmt.Fprintf(w, "Connect an agent:  %s   (or claude-code, cursor, generic)\n", result.Connect)
 	})
+}
+
+// outdated compares what the daemon runs with the program that would be started
+// now. What can't be compared counts as the same.
+func (a *App) outdated(pid int) bool {
+	running, errRunning := fileDigest(fmt.Sprintf("/proc/%d/exe", pid))
+	built, errBuilt := fileDigest(filepath.Join(a.Programs, daemon.Program))
+	return errRunning == nil && errBuilt == nil && running != built
+}
+
+func fileDigest(path string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
 // command is a sophia command line as it works in this shell.

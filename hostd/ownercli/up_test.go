@@ -129,6 +129,23 @@ func TestUp_AsUnitAgainAndAfterKill(t *testing.T) {
 	if out := r.must("up", "--workspace", "."); !strings.Contains(out, fmt.Sprintf("runs already, as sophia-daemon.service (pid %d)", first.PID)) {
 		t.Errorf("up again:\n%s", out)
 	}
+	if out := r.must("up"); strings.Contains(out, "built anew") {
+		t.Errorf("the same build:\n%s", out)
+	}
+	rebuilt := filepath.Join(r.bin, "sophiad")
+	text, err := os.ReadFile(rebuilt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(rebuilt); err != nil { // as go build does
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(rebuilt, append(text, 0), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.must("up"); !strings.Contains(out, "built anew") {
+		t.Errorf("another build:\n%s", out)
+	}
 	other := newReal(t, r.env[3:]...)
 	if code, out := other.run("up"); code != 1 || !strings.Contains(out, "(another_home_runs)") {
 		t.Errorf("another home on the same manager: %d\n%s", code, out)
