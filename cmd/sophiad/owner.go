@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"os"
 
+	"sophia/actors/connections"
 	"sophia/actors/launches/lease"
 	"sophia/actors/supervise"
 	"sophia/actors/trays"
+	hostconnections "sophia/hostd/connections"
 	"sophia/hostd/ownerapi"
 	"sophia/mcp/dispatch"
 	"sophia/mcp/registry"
+	"sophia/mcp/tools"
 	"sophia/messages"
 	"sophia/messages/problem"
 	"sophia/store"
@@ -19,15 +22,31 @@ import (
 // services are what the owner API offers, over the daemon's parts.
 func (d *sophiad) services() ownerapi.Services {
 	return ownerapi.Services{
-		Status: d.status, Connections: d.connections, Workspaces: d.workspaces, Launches: launchesAPI{d, d.launches},
+		Status: d.status, Connections: minted{d.connections, d.surface.live}, Workspaces: d.workspaces, Launches: launchesAPI{d, d.launches},
 		Approvals: d.gate, Trays: trayFeeds{d.hub}, Journal: journal{d}, Tools: ownerTools{d}, Harnesses: d.harnesses,
 	}
 }
 
-// ownerAuthority is the owner's own: every tool, no gate (spec mcp-surface,
-// Boundaries: portal connections).
-func ownerAuthority() messages.Authority {
-	return messages.Authority{Connection: "owner", Name: "owner", Profile: messages.Portal, Surface: messages.SurfaceFull, Scope: []string{"*"}, ToolNames: messages.DottedNames}
+// minted are the connections as the owner API sees them.
+type minted struct {
+	*hostconnections.Service
+	live *connections.Connections
+}
+
+// Revoke also ends the connection's actor: what it has under way ends with it.
+func (m minted) Revoke(ctx context.Context, id string) (messages.ConnectionRow, error) {
+	row, err := m.Service.Revoke(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	return row, m.live.Drop(ctx, id)
+}
+
+// cliAuthority is what the owner's key may do by itself. It is not the portal's:
+// an agent with a shell can use the key too, so elevated tools need the owner's
+// presence here as anywhere.
+func cliAuthority() messages.Authority {
+	return messages.Authority{Connection: "owner", Name: "owner (command line)", Profile: messages.Full, Surface: messages.SurfaceFull, Scope: []string{"*"}, ToolNames: messages.DottedNames}
 }
 
 func (d *sophiad) status(ctx context.Context) (ownerapi.Status, error) {
@@ -103,16 +122,29 @@ func (j journal) Get(_ context.Context, seq uint64) (ownerapi.Mutation, error) {
 	return mutation(e), nil
 }
 
+// Revert is sophia.revert_mutation, called by the owner: elevated, so it waits
+// for the owner's presence.
 func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerapi.Mutation, error) {
 	if _, err := j.Get(ctx, seq); err != nil {
 		return ownerapi.Mutation{}, err
 	}
-	cause := store.Cause{Actor: messages.Actor{Connection: "owner", Name: "owner"}, Scope: store.Owner(), Reason: reason}
-	receipt, err := store.Revert(ctx, j.d.write, cause, seq, false)
+	args, err := json.Marshal(map[string]string{"id": j.d.db.ID(seq), "reason": reason})
 	if err != nil {
 		return ownerapi.Mutation{}, err
 	}
-	return j.Get(ctx, receipt.Last)
+	body, err := ownerTools{j.d}.Call(ctx, "sophia.revert_mutation", args)
+	if err != nil {
+		return ownerapi.Mutation{}, err
+	}
+	var done tools.Reverted
+	if err := json.Unmarshal(body, &done); err != nil {
+		return ownerapi.Mutation{}, err
+	}
+	last, err := j.d.db.Seq(done.Mutations[len(done.Mutations)-1])
+	if err != nil {
+		return ownerapi.Mutation{}, err
+	}
+	return j.Get(ctx, last)
 }
 
 func mutation(e store.Entry) ownerapi.Mutation {
@@ -124,7 +156,7 @@ func mutation(e store.Entry) ownerapi.Mutation {
 type ownerTools struct{ d *sophiad }
 
 func (t ownerTools) set() *registry.Set {
-	return t.d.surface.dispatcher.Callable(ownerAuthority(), false)
+	return t.d.surface.dispatcher.Callable(cliAuthority(), false)
 }
 
 func (t ownerTools) List(context.Context) (out []ownerapi.Tool, err error) {
@@ -148,7 +180,7 @@ func (t ownerTools) Describe(_ context.Context, name string) (ownerapi.Tool, err
 }
 
 func (t ownerTools) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
-	r := t.d.surface.dispatcher.Call(ctx, dispatch.Request{Authority: ownerAuthority(), Tool: name, Args: args})
+	r := t.d.surface.dispatcher.Call(ctx, dispatch.Request{Authority: cliAuthority(), Tool: name, Args: args})
 	if r.Err != nil {
 		return nil, r.Err
 	}
@@ -161,6 +193,6 @@ func ownerTool(t *registry.Tool) (ownerapi.Tool, error) {
 		return ownerapi.Tool{}, err
 	}
 	out, err := json.Marshal(t.PublishedOutput())
-	return ownerapi.Tool{Name: t.Name, Group: string(t.Group), Summary: t.Summary, Description: t.Description,
+	return ownerapi.Tool{Name: t.Canonical, Group: string(t.Group), Summary: t.Summary, Description: t.Description,
 		Writes: !t.ReadOnly(), Elevated: t.Effects.Elevated, Input: in, Output: out}, err
 }

@@ -39,13 +39,10 @@ func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 		return nil, err
 	}
 	box := inbox.New(d.db, d.write)
-	data := tools.Data{DB: d.db, Write: d.write, Texts: d.texts, Wiki: s.vault}
-	var all []registry.Tool
-	for _, group := range [][]registry.Tool{
-		tools.Orient(d.db, box, s.live), tools.System(), tools.Execute(s.isolates), tools.Coordination(d.db, d.write, box), tools.DataTools(data),
-	} {
-		all = append(all, group...)
-	}
+	all := tools.All(tools.Services{
+		Data:  tools.Data{DB: d.db, Write: d.write, Texts: d.texts, Wiki: s.vault},
+		Inbox: box, Presence: s.live, Runner: s.isolates,
+	})
 	reg, err := registry.New(all...)
 	if err != nil {
 		return nil, err

@@ -56,11 +56,9 @@ func (s *Service) Mint(ctx context.Context, ask ownerapi.MintRequest) (messages.
 // MintForLease makes the connection of a managed launch.
 func (s *Service) MintForLease(ctx context.Context, p messages.Plan, expires time.Time) (messages.ConnectionRow, *secret.Secret, error) {
 	row := messages.ConnectionRow{Authority: messages.Authority{
-		Name: p.Seat, Profile: p.Permission, Surface: p.Surface, Scope: p.Scope, ToolNames: messages.DottedNames, Lease: p.Lease, Launch: p.Launch,
+		Name: p.Seat, Profile: p.Permission, Surface: p.Surface, Scope: p.Scope, WriteApproval: p.WriteApproval,
+		ToolNames: messages.DottedNames, Lease: p.Lease, Launch: p.Launch,
 	}}
-	if p.WriteApproval == ApproveAlways && row.Profile == messages.Full {
-		row.Profile = messages.Assistant // an approval for each write is what an assistant has
-	}
 	if err := complete(&row.Authority); err != nil {
 		return row, nil, err
 	}
@@ -69,12 +67,6 @@ func (s *Service) MintForLease(ctx context.Context, p messages.Plan, expires tim
 	}
 	return s.mint(ctx, row, "connection of launch "+p.Launch)
 }
-
-// Values of a plan's write approval.
-const (
-	ApproveByProfile = "profile" // as the permission profile says
-	ApproveAlways    = "always"  // each write is approved, whatever the profile
-)
 
 func complete(a *messages.Authority) error {
 	if a.Name == "" || len(a.Name) > 80 || strings.ContainsFunc(a.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {

@@ -108,7 +108,7 @@ func TestConnection_ExpiresWithItsTime(t *testing.T) {
 	if !s.knows(t, sum) {
 		t.Error("not known before its end")
 	}
-	plan := messages.Plan{Seat: "Reviewer_1", Lease: "ls-1", Launch: "lp-1", Permission: messages.Full, WriteApproval: ApproveAlways}
+	plan := messages.Plan{Seat: "Reviewer_1", Lease: "ls-1", Launch: "lp-1", Permission: messages.Full, WriteApproval: messages.WriteApprovalAlways}
 	row, late, err := s.MintForLease(t.Context(), plan, time.Now().Add(-time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +117,8 @@ func TestConnection_ExpiresWithItsTime(t *testing.T) {
 	if s.knows(t, mustSum(t, late)) {
 		t.Error("known after its end")
 	}
-	if row.Profile != messages.Assistant {
-		t.Errorf("write approval always gives %s", row.Profile)
+	if row.WriteApproval != messages.WriteApprovalAlways {
+		t.Errorf("the plan's write approval is lost: %q", row.WriteApproval)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"sophia/actors/launches"
-	"sophia/hostd/connections"
 	"sophia/hostd/harness"
 	"sophia/hostd/unit"
 	"sophia/messages"
@@ -36,6 +35,9 @@ type Planner struct {
 	ids identities
 }
 
+// writeByProfile is the write approval that the permission profile implies.
+const writeByProfile = "profile"
+
 // Longest and shortest lease, in seconds.
 const (
 	minLease = 60
@@ -62,7 +64,7 @@ func (p *Planner) Compile(ctx context.Context, o launches.Order) (messages.Plan,
 		Harness:    profile.Harness,
 		Permission: cmp.Or(o.Permission, profile.Permission), Surface: cmp.Or(o.Surface, profile.Surface),
 		Scope: profile.Scope, LeaseSeconds: cmp.Or(o.LeaseSeconds, profile.LeaseSeconds),
-		WriteApproval: cmp.Or(o.WriteApproval, profile.WriteApproval, connections.ApproveByProfile),
+		WriteApproval: cmp.Or(o.WriteApproval, profile.WriteApproval, writeByProfile),
 		Confine:       cmp.Or(o.Confine, profile.Confine, unit.Standard), Isolated: o.Isolated, Arguments: o.Arguments,
 	}
 	if o.Scope != nil {
@@ -111,7 +113,7 @@ func checkFlags(p messages.Plan) error {
 	}{
 		{"permission", string(p.Permission), []string{string(messages.Observer), string(messages.Assistant), string(messages.Full)}},
 		{"tool_surface", string(p.Surface), []string{string(messages.SurfaceCore), string(messages.SurfaceFull), string(messages.SurfaceCode)}},
-		{"write_approval", p.WriteApproval, []string{connections.ApproveByProfile, connections.ApproveAlways}},
+		{"write_approval", p.WriteApproval, []string{writeByProfile, messages.WriteApprovalAlways}},
 		{"confine", p.Confine, []string{unit.Standard, unit.Strict}},
 	} {
 		if !slices.Contains(f.valid, f.value) {

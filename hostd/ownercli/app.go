@@ -2,9 +2,11 @@ package ownercli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/term"
 
@@ -109,6 +111,19 @@ func (a *App) program(name string) (string, error) {
 			WithHint("All of Sophia's programs lie in one folder. In the checkout: ./justw build")
 	}
 	return path, nil
+}
+
+// patience is how long a call may take before the person is told what it may
+// be waiting for.
+const patience = time.Second
+
+// gated is call for what may wait for the owner's approval.
+func gated[T any](ctx context.Context, a *App, f func(context.Context, *ownerapi.Client) (T, error)) (T, error) {
+	said := time.AfterFunc(patience, func() {
+		fmt.Fprintln(a.Err, "Waiting. If it needs your approval, it is in the Sophia tray (sophia-tray --terminal).")
+	})
+	defer said.Stop()
+	return call(ctx, a, f)
 }
 
 // call runs f with a client; the common case of a command.

@@ -123,7 +123,7 @@ func (o *journalRevert) run(ctx context.Context, number string) error {
 	if err != nil {
 		return err
 	}
-	m, err := call(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Mutation, error) {
+	m, err := gated(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Mutation, error) {
 		return c.Revert(ctx, seq, o.reason)
 	})
 	if err != nil {

@@ -134,7 +134,7 @@ func (o *toolCall) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	result, err := call(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (json.RawMessage, error) {
+	result, err := gated(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (json.RawMessage, error) {
 		return c.CallTool(ctx, name, arguments)
 	})
 	if err != nil {
