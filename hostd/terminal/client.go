@@ -19,6 +19,9 @@ import (
 	"sophia/messages/secret"
 )
 
+// leaveTime bounds the wait for the relay's end of a detached connection.
+const leaveTime = 2 * time.Second
+
 // Viewer is a person's terminal attached to an agent's.
 type Viewer struct {
 	Socket string
@@ -152,7 +155,9 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 	workers.Go(func() {
 		if v.keys(r, send) {
 			close(detached)
-			conn.Close()
+			// The relay reads what was typed before, then ends the connection.
+			conn.CloseWrite()
+			conn.SetReadDeadline(time.Now().Add(leaveTime))
 		}
 	})
 	sizes := make(chan os.Signal, 1)

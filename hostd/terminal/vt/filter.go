@@ -1,7 +1,7 @@
 package vt
 
 // Filter copies a stream and leaves out the whole sequences that Drop wants
-// gone. Incomplete sequences are held back until they are complete, so that
+// gone, and those that are void. Incomplete sequences are held back until they are complete, so that
 // what comes out ends at a sequence's end (but for strings longer than 4 KiB).
 type Filter struct {
 	Drop func(k Kind, raw []byte) bool
@@ -27,7 +27,10 @@ func (f *Filter) Text(b []byte) { f.out = append(f.out, b...) }
 
 // Sequence is of Handler.
 func (f *Filter) Sequence(k Kind, raw []byte) {
-	if !f.Drop(k, raw) {
+	// One that another ESC cut off is void, and would come to life again if what
+	// cut it off were dropped: "ESC [" and "ESC [6n" before the letter m.
+	void := k == Broken && raw[len(raw)-1] != can && raw[len(raw)-1] != sub
+	if !void && !f.Drop(k, raw) {
 		f.out = append(f.out, raw...)
 	}
 }
@@ -39,6 +42,9 @@ func (f *Filter) Long(k Kind, piece []byte, first, last bool) {
 	}
 	if !f.skip {
 		f.out = append(f.out, piece...)
+		if last && len(piece) == 0 { // cut off by an ESC, which may be dropped
+			f.out = append(f.out, can)
+		}
 	}
 	if last {
 		f.skip = false

@@ -54,16 +54,16 @@ var (
 	words  = rapid.StringMatching(`[ -~äß€漢😀\r\n\t]{0,30}`)
 	moves  = rapid.SampledFrom([]string{"\x1b[H", "\x1b[3;5H", "\x1b[2A", "\x1b[B", "\x1b[4C", "\x1b[2D", "\x1b[K", "\x1b[1K", "\x1b[J", "\x1b[2L", "\x1b[M", "\x1b[3P", "\x1b[2@", "\x1b[S", "\x1b[T", "\x1b[5X", "\x1b[10G", "\x1b[6d"})
 	modes  = rapid.SampledFrom([]string{"\x1b[?7l", "\x1b[?7h", "\x1b[?2004h", "\x1b[?1000;1006h", "\x1b[?1000l", "\x1b[?1h", "\x1b=", "\x1b>", "\x1b[>1u", "\x1b[<u", "\x1b[?2026h", "\x1b[?2026l"})
-	texts  = rapid.SampledFrom([]string{"\x1b]0;title\a", "\x1b]2;a;b\x1b\\", "\x1b]52;c;aGk=\a", "\x1bP1$r0m\x1b\\", "\x1b_Gq=2;AAAA\x1b\\", "\x1b(0", "\x1b(B", "\x0e", "\x0f", "\x1b)0"})
+	texts  = rapid.SampledFrom([]string{"\x1b]0;title\a", "\x1b]2;a;b\x1b\\", "\x1b]52;c;aGk=\a", "\x1bP1$r0m\x1b\\", "\x1b_Gq=2;AAAA\x1b\\"})
 	asks   = rapid.SampledFrom([]string{"\x1b[c", "\x1b[>c", "\x1b[6n", "\x1b[5n", "\x1b]10;?\x1b\\", "\x1b]11;?\a", "\x1b[>q", "\x1b[?u", "\x1b[?2026$p", "\x1b[18t", "\x1bP+q544e\x1b\\"})
-	region = rapid.SampledFrom([]string{"\x1b[3;8r", "\x1b[r", "\x1b[1;5r", "\x1b[?25l", "\x1b[?25h", "\x1b[4 q", "\x1b[0 q", "\x1b]8;;http://x/\x1b\\", "\x1b]8;;\a"})
+	region = rapid.SampledFrom([]string{"\x1b[3;8r", "\x1b[r", "\x1b[1;5r", "\x1b[?25l", "\x1b[?25h", "\x1b[4 q", "\x1b[0 q", "\x1b]8;;http://x/\x1b\\", "\x1b]8;;\a", "\x1b(0", "\x1b(B", "\x0e", "\x0f", "\x1b)0"})
 	alts   = rapid.SampledFrom([]string{"\x1b[?1049h", "\x1b[?1049l" + repaint})
 )
 
 // The main screen below an alternate one is not remembered: who leaves it
 // paints again.
 //
-// stream is what a full-screen program might write. Margins, links and the cursor's looks
+// stream is what a full-screen program might write. Margins, links, character sets and the cursor's looks
 // don't come together with the alternate screen: the emulator keeps them for
 // each screen, terminals once for both.
 func stream(most int, extra ...*rapid.Generator[string]) *rapid.Generator[string] {
