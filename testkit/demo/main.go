@@ -4,8 +4,7 @@
 // the real Codex against a model API on loopback. It ends with a summary whose
 // numbers were counted on the way; --json prints that alone.
 //
-//	world.go    what it runs in: folders, systemd, the model, the programs
-//	tray.go     the owner, who reads the tray's screen and types the code
+//	world.go    what it runs in: package world, and the model
 //	surface.go  the first job: reads composed, a write approved, journaled, reverted
 //	launch.go   the second job: Codex launched, working, attached to, stopped
 package main
@@ -55,22 +54,22 @@ func main() {
 
 func run(ctx context.Context, say io.Writer, keep bool) (s summary, err error) {
 	begun := time.Now()
-	w, err := newWorld(ctx, say)
+	d, err := newDemo(ctx, say)
 	if err != nil {
 		return s, err
 	}
 	defer func() {
-		if closeErr := w.close(keep); err == nil {
+		if closeErr := d.close(keep); err == nil {
 			err = closeErr
 		}
 	}()
-	if err := w.up(ctx, &s); err != nil {
+	if err := d.up(ctx, &s); err != nil {
 		return s, err
 	}
-	if err := w.showSurface(ctx, &s); err != nil {
+	if err := d.showSurface(ctx, &s); err != nil {
 		return s, fmt.Errorf("the surface: %w", err)
 	}
-	if err := w.showLaunch(ctx, &s); err != nil {
+	if err := d.showLaunch(ctx, &s); err != nil {
 		return s, fmt.Errorf("the launch: %w", err)
 	}
 	s.Seconds = time.Since(begun).Seconds()

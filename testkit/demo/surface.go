@@ -22,15 +22,15 @@ return { sections: Object.keys(briefing).length, tools: catalog.total, hits: doc
 
 const page = "demo-page"
 
-func (w *world) showSurface(ctx context.Context, s *summary) error {
+func (d *demo) showSurface(ctx context.Context, s *summary) error {
 	ctx, cancel := step(ctx)
 	defer cancel()
-	w.step("An agent's connection, and a client of another make that uses it")
+	d.step("An agent's connection, and a client of another make that uses it")
 	var minted struct {
 		Connection string `json:"connection"`
 		BearerFile string `json:"bearer_file"`
 	}
-	if err := w.sophia(ctx, &minted, "connection", "mint", "Demo agent", "--profile", "assistant", "--scope", "*"); err != nil {
+	if err := d.sophia(ctx, &minted, "connection", "mint", "Demo agent", "--profile", "assistant", "--scope", "*"); err != nil {
 		return err
 	}
 	s.Connection = minted.Connection
@@ -39,7 +39,7 @@ func (w *world) showSurface(ctx context.Context, s *summary) error {
 		return err
 	}
 	agent, err := mcp.NewClient(&mcp.Implementation{Name: "demo", Version: "1"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: w.mcp, HTTPClient: &http.Client{Transport: withBearer(strings.TrimSpace(string(bearer)))}}, nil)
+		Endpoint: d.mcp, HTTPClient: &http.Client{Transport: withBearer(strings.TrimSpace(string(bearer)))}}, nil)
 	if err != nil {
 		return err
 	}
@@ -49,10 +49,10 @@ func (w *world) showSurface(ctx context.Context, s *summary) error {
 		return err
 	}
 	s.Tools = len(list.Tools)
-	fmt.Fprintf(w.say, "tools/list: %d tools\n", s.Tools)
+	fmt.Fprintf(d.say, "tools/list: %d tools\n", s.Tools)
 
-	w.step("One execute_code call, three reads composed in the isolate")
-	fmt.Fprintln(w.say, snippet)
+	d.step("One execute_code call, three reads composed in the isolate")
+	fmt.Fprintln(d.say, snippet)
 	var ran struct {
 		Status string `json:"status"`
 		Value  struct {
@@ -66,17 +66,17 @@ func (w *world) showSurface(ctx context.Context, s *summary) error {
 		return err
 	}
 	s.ComposedCalls, s.ComposedHits, s.ComposedMS = ran.Calls, len(ran.Value.Hits), ran.MS
-	fmt.Fprintf(w.say, "→ %s: %d calls, %d sections, hits %v, %.0f ms\n", ran.Status, ran.Calls, ran.Value.Sections, ran.Value.Hits, ran.MS)
+	fmt.Fprintf(d.say, "→ %s: %d calls, %d sections, hits %v, %.0f ms\n", ran.Status, ran.Calls, ran.Value.Sections, ran.Value.Hits, ran.MS)
 
-	w.step("A write: it waits for the owner, who reads the diff in sophia-tray --terminal and types its code")
-	return w.writeAndRevert(ctx, agent, s)
+	d.step("A write: it waits for the owner, who reads the diff in sophia-tray --terminal and types its code")
+	return d.writeAndRevert(ctx, agent, s)
 }
 
-func (w *world) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s *summary) error {
+func (d *demo) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s *summary) error {
 	var written struct {
 		Mutations []string `json:"mutations"`
 	}
-	if err := w.gated(ctx, s, "Write wiki page", func() error {
+	if err := d.gated(ctx, s, "Write wiki page", func() error {
 		return call(ctx, agent, "sophia.write_wiki_page", map[string]any{"slug": page, "title": "Demo", "body": "Written by an agent, approved by its owner."}, &written)
 	}); err != nil {
 		return err
@@ -84,11 +84,11 @@ func (w *world) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s 
 	if len(written.Mutations) == 0 {
 		return fmt.Errorf("the write was not journaled")
 	}
-	fmt.Fprintf(w.say, "journaled as %s\n", written.Mutations[0])
+	fmt.Fprintf(d.say, "journaled as %s\n", written.Mutations[0])
 	var undone struct {
 		Mutations []string `json:"mutations"`
 	}
-	if err := w.gated(ctx, s, "Revert mutation", func() error {
+	if err := d.gated(ctx, s, "Revert mutation", func() error {
 		return call(ctx, agent, "sophia.revert_mutation", map[string]any{"id": written.Mutations[0], "reason": "shown in the demo"}, &undone)
 	}); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (w *world) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s 
 		return fmt.Errorf("the revert was not journaled")
 	}
 	s.Mutations = []string{written.Mutations[0], undone.Mutations[0]}
-	fmt.Fprintf(w.say, "undone by %s\n", undone.Mutations[0])
+	fmt.Fprintf(d.say, "undone by %s\n", undone.Mutations[0])
 	var gone refusal
 	err := call(ctx, agent, "sophia.get_wiki_page", map[string]any{"slug": page}, nil)
 	if err == nil {
@@ -112,10 +112,10 @@ func (w *world) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s 
 }
 
 // gated runs a call that waits for the owner while the owner answers.
-func (w *world) gated(ctx context.Context, s *summary, what string, f func() error) error {
+func (d *demo) gated(ctx context.Context, s *summary, what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	if err := w.tray.approve(ctx, what); err != nil {
+	if err := d.Tray.Approve(ctx, what); err != nil {
 		return err
 	}
 	s.Approvals++

@@ -70,9 +70,9 @@ func Start(tb testing.TB) *Manager {
 
 // Run starts a manager whose runtime folder is dir, which is made where
 // missing and removed by Stop. The path must be short: sockets lie below it.
-// ctx bounds the start only. Errors: user_manager_unavailable (this machine
+// env is set for the manager besides its own. ctx bounds the start only. Errors: user_manager_unavailable (this machine
 // can't run one; the hint says why), user_manager_failed.
-func Run(ctx context.Context, dir string) (_ *Manager, err error) {
+func Run(ctx context.Context, dir string, env ...string) (_ *Manager, err error) {
 	systemd, err := programs()
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func Run(ctx context.Context, dir string) (_ *Manager, err error) {
 			return nil, failed(err, "can't write %s", unit)
 		}
 	}
-	if err := m.startManager(ctx, systemd); err != nil {
+	if err := m.startManager(ctx, systemd, env); err != nil {
 		return nil, err
 	}
 	if err := m.onBus(ctx); err != nil {
@@ -218,7 +218,7 @@ func (m *Manager) Reexec(ctx context.Context) error { return m.systemctl(ctx, "d
 func (m *Manager) busPath() string { return filepath.Join(m.RuntimeDir, "bus") }
 
 // startManager returns when systemd has said READY=1 (sd_notify(3)).
-func (m *Manager) startManager(ctx context.Context, systemd string) error {
+func (m *Manager) startManager(ctx context.Context, systemd string, env []string) error {
 	notify := filepath.Join(m.RuntimeDir, "ready")
 	sock, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
 	if err != nil {
@@ -233,7 +233,7 @@ func (m *Manager) startManager(ctx context.Context, systemd string) error {
 	defer log.Close()
 	cmd := m.inGroup(systemd, "--user", "--log-target=console")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(managerEnv(), m.Env()...)
+	cmd.Env = append(append(managerEnv(), env...), m.Env()...)
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+notify, "SYSTEMD_UNIT_PATH="+filepath.Join(m.RuntimeDir, "units")+":")
 	if m.systemd, err = start(cmd); err != nil {
 		return failed(err, "can't start %s", systemd)
