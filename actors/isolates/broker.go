@@ -27,6 +27,7 @@ type (
 	acquire   struct{ connection string }
 	askStatus struct{}
 	retry     struct{}
+	topUp     struct{}
 	added     struct {
 		ref *supervise.Ref
 		err error
@@ -38,6 +39,7 @@ const (
 	maxWaiting     = 256
 	// After as many failed starts in a row, requests fail instead of waiting.
 	giveUpAfter = 3
+	topUpAfter  = 50 * time.Millisecond
 	backoffBase = 100 * time.Millisecond
 	backoffMax  = 30 * time.Second
 )
@@ -53,6 +55,7 @@ type broker struct {
 	idle    []*supervise.Ref
 	adding  int // workers asked for whose Ref is not known yet
 	backoff *supervise.Timer
+	topUp   *supervise.Timer
 	status  Status
 }
 
@@ -78,6 +81,9 @@ func (b *broker) Receive(c *actor.Context) {
 		b.up(c, msg)
 	case supervise.Down:
 		b.down(c, msg)
+	case topUp:
+		b.topUp = nil
+		b.fill(c)
 	case retry:
 		b.backoff = nil
 		b.fill(c)
@@ -104,6 +110,7 @@ func (b *broker) acquire(c *actor.Context, msg acquire) {
 
 // dispatch brings idle workers and waiting requests together.
 func (b *broker) dispatch(c *actor.Context) {
+	lending := false
 	for len(b.idle) > 0 && b.queue.waiting > 0 {
 		connection, reply, _ := b.queue.pop()
 		if !reply.Wanted() { // went away while it waited
@@ -121,6 +128,15 @@ func (b *broker) dispatch(c *actor.Context) {
 		w.running, w.connection = true, connection
 		b.status.Leased++
 		reply.Send(ref)
+		lending = true
+	}
+	if lending && len(b.idle) > 0 {
+		// Starting a process takes many times what a run takes: while somebody can
+		// still be served at once, the run goes first.
+		if b.topUp == nil {
+			b.topUp = supervise.After(c, topUpAfter, topUp{})
+		}
+		return
 	}
 	b.fill(c)
 }

@@ -37,7 +37,7 @@ func (m *machine) stopped() *messages.RunError {
 
 // signs of an end for want of memory, on the stderr of V8, of the Go runtime, of
 // the C++ library, and of the worker's own heap hook. An exit code says nothing.
-var memorySigns = []string{"isolate: heap limit", "out of memory", "cannot allocate memory", "std::bad_alloc", "Check failed: committed", "pthread_create failed"}
+var memorySigns = []string{"isolate: heap limit", "out of memory", "javascript OOM", "cannot allocate memory", "std::bad_alloc", "Check failed: committed", "pthread_create failed", "failed to create new OS thread"}
 
 // post explains a worker that ended on its own in the middle of a run.
 func post(x Exit) *messages.RunError {

@@ -296,6 +296,7 @@ func TestRun_EndOfTheWorkerIsClassifiedByWhatItSaid(t *testing.T) {
 		{isolates.Exit{Signal: "killed"}, messages.KindCrash},
 		{isolates.Exit{Code: 1}, messages.KindCrash},
 		{isolates.Exit{Signal: "trace/breakpoint trap", Stderr: "#\n# Fatal process out of memory: Zone"}, messages.KindMemory},
+		{isolates.Exit{Code: 2, Stderr: "# Fatal javascript OOM in Committing semi space failed."}, messages.KindMemory},
 		{isolates.Exit{Signal: "aborted", Stderr: "terminate called after throwing an instance of 'std::bad_alloc'"}, messages.KindMemory},
 		{isolates.Exit{Code: 2, Stderr: "isolate: heap limit\nfatal error"}, messages.KindMemory},
 		{isolates.Exit{Code: 2, Stderr: "runtime: goroutine stack exceeds 1000000000-byte limit"}, messages.KindSyntax},

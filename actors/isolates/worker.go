@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -130,6 +131,9 @@ func (w *worker) life(ctx context.Context) any {
 	case p := <-w.jobs:
 		p.taken.Store(true)
 		p.perform(ctx, proc, frames)
+		if x := proc.Wait(); x.Stderr != "" {
+			w.cfg.Log.Debug("what an isolate worker said", slog.Int("code", x.Code), slog.String("signal", x.Signal), slog.String("stderr", x.Stderr))
+		}
 		return finished{}
 	}
 }
