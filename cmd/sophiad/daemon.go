@@ -96,7 +96,7 @@ func open(ctx context.Context, dirs paths.Dirs, log *slog.Logger) (d *sophiad, e
 	if err = d.startTree(ctx); err != nil {
 		return d, err
 	}
-	if err = d.workspaces.Seed(ctx); err != nil {
+	if err = d.workspaces.Seed(ctx, d.harnesses.set); err != nil {
 		return d, err
 	}
 	// Pages may have been edited by hand while nobody watched.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sophia/hostd/harness/contracts"
 	"sophia/messages"
 	"sophia/store"
 	"sophia/store/tables"
@@ -25,13 +26,16 @@ func presets() []messages.LaunchProfile {
 	}
 }
 
-// Seed stores the presets in a store that has no profile.
-func (s *Service) Seed(ctx context.Context) error {
-	_, err := s.w.Write(ctx, cause("first launch profiles"), func(tx *store.Tx) error {
-		if _, some, err := tables.Profiles.First(tx, store.Query[messages.LaunchProfile]{}); some || err != nil {
-			return err
-		}
-		for _, p := range presets() {
+// Seed stores the presets in a store that has no profile, and a profile for
+// each harness of the owner's own (config.toml) that has none: without one it
+// could not be started.
+func (s *Service) Seed(ctx context.Context, set contracts.Set) error {
+	missing, err := s.missing(set)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	_, err = s.w.Write(ctx, cause("first launch profiles"), func(tx *store.Tx) error {
+		for _, p := range missing {
 			if err := tables.Profiles.Insert(tx, p); err != nil {
 				return err
 			}
@@ -39,6 +43,32 @@ func (s *Service) Seed(ctx context.Context) error {
 		return nil
 	})
 	return err
+}
+
+func (s *Service) missing(set contracts.Set) (out []messages.LaunchProfile, err error) {
+	r := s.db.View(store.Owner())
+	defer r.Close()
+	have, err := tables.Profiles.All(r, store.Query[messages.LaunchProfile]{})
+	if err != nil {
+		return nil, err
+	}
+	builtin := presets()
+	if len(have) == 0 {
+		out = builtin
+	}
+	for _, id := range set.IDs() {
+		of := func(p messages.LaunchProfile) bool { return p.Harness == id || p.ID == id }
+		if slices.ContainsFunc(builtin, of) || slices.ContainsFunc(have, of) {
+			continue
+		}
+		c, err := set.Get(id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, messages.LaunchProfile{ID: id, Version: 1, Name: c.Name, Harness: id, Permission: messages.Assistant, Surface: messages.SurfaceCore,
+			Scope: []string{ScopeWorkspace}, LeaseSeconds: 3600, WriteApproval: "profile", Confine: "standard"})
+	}
+	return out, nil
 }
 
 // Profiles are the launch profiles of a workspace, the default first.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sophia/hostd/harness/contracts"
 	"sophia/hostd/ownerapi"
 	"sophia/messages/problem"
 	"sophia/store"
@@ -67,7 +68,7 @@ func TestWorkspace_AddedTwiceIsOne(t *testing.T) {
 func TestWorkspace_ProfilesAreForThatWorkspace(t *testing.T) {
 	s := open(t)
 	for range 2 {
-		if err := s.Seed(t.Context()); err != nil {
+		if err := s.Seed(t.Context(), contracts.Set{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,6 +84,30 @@ func TestWorkspace_ProfilesAreForThatWorkspace(t *testing.T) {
 		if len(p.Scope) != 1 || p.Scope[0] != w.ID {
 			t.Errorf("%s has the scope %v", p.ID, p.Scope)
 		}
+	}
+}
+
+func TestWorkspace_AHarnessOfTheOwnersOwnHasAProfile(t *testing.T) {
+	s := open(t)
+	if err := s.Seed(t.Context(), contracts.Set{}); err != nil { // an earlier daemon, before it was declared
+		t.Fatal(err)
+	}
+	set, err := contracts.New(map[string]contracts.Settings{"mycli": {Name: "My CLI", Version: "mycli 1", HomeVar: "MYCLI_HOME"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Seed(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := s.Add(t.Context(), ownerapi.AddWorkspace{Path: checkout(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Profiles(t.Context(), w.ID)
+	if err != nil || len(got) != 3 || got[2].Harness != "mycli" || got[2].Name != "My CLI" || got[2].Default {
+		t.Fatalf("%+v, %v", got, err)
 	}
 }
 
