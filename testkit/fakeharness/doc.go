@@ -21,6 +21,12 @@
 //	scrubbed:STEP;…  as daemon, and without this environment and folder
 //	hold:PATH        opens PATH and keeps it open
 //	join:FOLDER      moves itself into the control group FOLDER
+//	wait:PATH        waits until PATH exists
+//	out:PATH         from here on prints into PATH
+//	write:PATH       tries to create or open PATH for writing, and prints whether it could
+//	list:FOLDER      prints the names in FOLDER, or why it could not
+//	run:PATH ARG…    runs a program and prints how it ended and what it said
+//	session          starts the MCP server of mcp.json in $FAKE_HOME and keeps its session open
 //	mcp:PATH ARG…    starts a program with pipes for stdio and prints how it ended
 //	pid:PATH         writes its process id into a new file
 //	sleep:SECONDS    waits

@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -69,7 +70,20 @@ func table() map[string]func(string) error {
 		"join": func(s string) error {
 			return os.WriteFile(filepath.Join(s, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
 		},
-		"mcp": mcp,
+		"wait": wait,
+		"out": func(s string) (err error) {
+			os.Stdout, err = os.OpenFile(s, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+			return err
+		},
+		"write": try("write", func(s string) (string, error) {
+			f, err := os.OpenFile(s, os.O_CREATE|os.O_WRONLY, 0o600)
+			f.Close()
+			return "", err
+		}),
+		"list":    try("list", list),
+		"run":     try("run", run),
+		"session": session,
+		"mcp":     mcp,
 		"pid": func(s string) error {
 			tmp := s + ".new"
 			if err := os.WriteFile(tmp, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -97,6 +111,83 @@ func table() map[string]func(string) error {
 		},
 	}
 }
+
+// wait polls: the path may be in a folder that does not exist yet.
+func wait(path string) error {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// try prints what came of an attempt that may be refused.
+func try(what string, f func(string) (string, error)) func(string) error {
+	return func(arg string) error {
+		said, err := f(arg)
+		if err != nil {
+			_, err = fmt.Printf("%s %s: refused: %v %q\n", what, arg, err, said)
+			return err
+		}
+		_, err = fmt.Printf("%s %s: done %q\n", what, arg, said)
+		return err
+	}
+}
+
+func list(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " "), err
+}
+
+func run(line string) (string, error) {
+	f := strings.Fields(line)
+	out, err := exec.Command(f[0], f[1:]...).CombinedOutput()
+	return string(out), err
+}
+
+// session is what a well-behaved harness does first: it starts its one MCP
+// server and keeps it.
+func session(string) error {
+	text, err := os.ReadFile(filepath.Join(os.Getenv("FAKE_HOME"), "mcp.json"))
+	if err != nil {
+		return err
+	}
+	var file struct {
+		Servers map[string]struct {
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+		} `json:"mcpServers"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return err
+	}
+	server := file.Servers["sophia"]
+	cmd := exec.Command(server.Command, server.Args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	keep = append(keep, cmd, in, out)
+	fmt.Fprintln(in, initialize)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	fmt.Printf("session %s", line)
+	return err
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"fake-harness","version":"1.0.0"}}}`
 
 func unescape(s string) string {
 	return strings.NewReplacer(`\e`, "\x1b", `\n`, "\n", `\a`, "\a").Replace(s)
@@ -266,7 +357,7 @@ func mcp(s string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"fake-harness","version":"1.0.0"}}}`)
+	fmt.Fprintln(in, initialize)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	fmt.Printf("mcp %s", line)
 	if err != nil {
