@@ -17,5 +17,8 @@ func attachTerminal(ctx context.Context, a *App, socket string, token *secret.Se
 		return false, problem.New("usage", "attaching needs a terminal")
 	}
 	ending, err := terminal.Viewer{Socket: socket, In: in, Out: out}.Attach(ctx, token)
+	if err == nil && ending.Detached {
+		_, err = out.WriteString("\x1b[J") // what the agent drew below the cursor stays with the agent
+	}
 	return err == nil && !ending.Detached, err
 }
