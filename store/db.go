@@ -152,7 +152,13 @@ func (db *DB) load(waterFile string) error {
 	if err == nil && string(terms) != strconv.Itoa(analysis.Version) {
 		err = db.rebuildSearch()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if by, _, err := snap.Get(metaKey("tallies")); err != nil || string(by) == db.tallySignature() {
+		return err
+	}
+	return db.rebuildTallies()
 }
 
 // checkHead compares the head with the journal: they are one commit.
@@ -215,6 +221,7 @@ func (db *DB) create(snap engine.Snapshot, waterFile string) error {
 		{Key: metaKey("seal"), Value: key},
 		{Key: metaKey("head"), Value: raw},
 		{Key: metaKey("analysis"), Value: []byte(strconv.Itoa(analysis.Version))},
+		{Key: metaKey("tallies"), Value: []byte(db.tallySignature())},
 	})
 }
 

@@ -18,6 +18,7 @@ const (
 	spaceJournal   = 'j' // sequence
 	spaceHistory   = 'k' // table, key, sequence
 	spaceByActor   = 'l' // connection, sequence
+	spaceTally     = 'n' // table, tally, value, partition: how many rows
 )
 
 // Tuple is a list of values that index keys are made of, in order. Values are

@@ -18,6 +18,8 @@ type Spec[R any] struct {
 	// connection sees the table, not in the journal either.
 	Visible func(*R) Visibility
 	Indexes []Index[R]
+	// Tallies are what rows are counted by, besides all together; see Count.
+	Tallies []Tally[R]
 	// Text is what full-text search finds a row by; nil: not searched.
 	Text func(*R) string
 	// Derived tables can be rebuilt from what they were made of, so they are
@@ -61,6 +63,8 @@ type Def struct {
 	change    func(tx *Tx, key string, before, after json.RawMessage) error
 	indexKeys func(key string, row json.RawMessage) ([][]byte, error)
 	partition func(row json.RawMessage) (string, error)
+	tallies   []string
+	tally     func(row json.RawMessage) ([]string, error)
 	text      func(row json.RawMessage) (string, error)
 }
 
@@ -70,7 +74,7 @@ func (d *Def) Name() string { return d.name }
 // Define makes a table from its declaration. A wrong one is a programming
 // error and panics.
 func Define[R any](s Spec[R]) *Table[R] {
-	if s.ID == 0 || s.Name == "" || s.Key == nil || s.Noun == "" || len(s.Indexes) > 255 {
+	if s.ID == 0 || s.Name == "" || s.Key == nil || s.Noun == "" || len(s.Indexes) > 255 || len(s.Tallies) > 254 {
 		panic(fmt.Sprintf("store: table %q is not declared completely", s.Name))
 	}
 	t := &Table[R]{spec: s}
@@ -101,6 +105,10 @@ func Define[R any](s Spec[R]) *Table[R] {
 			}
 			return s.Text(r), nil
 		},
+	}
+	t.def.tally = t.tallyOf
+	for _, y := range s.Tallies {
+		t.def.tallies = append(t.def.tallies, y.Name)
 	}
 	return t
 }

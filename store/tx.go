@@ -167,8 +167,8 @@ func (tx *Tx) current(d *Def, key string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// change is the one place where a row changes: row, index entries, search
-// postings, count, journal entry, dependents.
+// change is the one place where a row changes: row, index entries, counts,
+// search postings, journal entry, dependents.
 func (t *Table[R]) change(tx *Tx, key string, beforeRaw, afterRaw json.RawMessage) error {
 	d := t.def
 	if tx.db.defs[d.id] != d {
@@ -249,6 +249,16 @@ func (t *Table[R]) reindex(tx *Tx, key string, before *R, was string, after *R, 
 	}
 	for k := range old {
 		tx.set([]byte(k), nil)
+	}
+	var wasCounted, isCounted []string
+	if before != nil {
+		wasCounted = t.tallyValues(before)
+	}
+	if after != nil {
+		isCounted = t.tallyValues(after)
+	}
+	if err := tx.recount(d.id, wasCounted, was, isCounted, is); err != nil {
+		return err
 	}
 	if t.spec.Text == nil {
 		return nil

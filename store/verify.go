@@ -15,8 +15,8 @@ type Report struct {
 }
 
 // Verify reads everything: block checksums, the journal's sequence and hash
-// chain, every row against the last entry that wrote it, row counts, and index
-// entries in both directions.
+// chain, every row against the last entry that wrote it, counts, and index entries
+// in both directions.
 func (db *DB) Verify() (Report, error) {
 	rep := Report{Rows: map[string]int64{}, Problems: []string{}}
 	bad := func(format string, a ...any) {
@@ -110,7 +110,10 @@ func (db *DB) verifyTable(r *Reader, d *Def, count int64, last map[string][sha25
 	if err == nil && entries != indexed {
 		bad("%s has %d index entries, its rows need %d", d.name, entries, indexed)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return db.verifyTallies(r, d, bad)
 }
 
 func (db *DB) verifyRow(r *Reader, d *Def, key, partition string, raw json.RawMessage, indexed *int64) error {

@@ -26,6 +26,7 @@ var Modules = store.Define(store.Spec[Module]{
 	Indexes: []store.Index[Module]{
 		store.One("workspace", func(r *Module) store.Tuple { return store.Tuple{r.Workspace, r.Name} }),
 	},
+	Tallies: []store.Tally[Module]{{Name: "language", Value: func(r *Module) string { return r.Language }}},
 })
 
 // Symbol is a declaration.

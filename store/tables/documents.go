@@ -42,6 +42,7 @@ var Documents = store.Define(store.Spec[Document]{
 		store.One("imported", func(r *Document) store.Tuple { return store.Tuple{r.Imported} }),
 		store.One("tier", func(r *Document) store.Tuple { return store.Tuple{r.Tier, r.Workspace, r.Path} }),
 	},
+	Tallies: []store.Tally[Document]{{Name: "tier", Value: func(r *Document) string { return r.Tier }}},
 })
 
 // Chunk is a passage of a document's text, by document and number.

@@ -100,6 +100,7 @@ func notes(id uint16, name, noun string) *store.Table[Note] {
 		Indexes: []store.Index[Note]{
 			store.One("status", func(r *Note) store.Tuple { return store.Tuple{r.Status, r.Rank, r.Created} }),
 		},
+		Tallies: []store.Tally[Note]{{Name: "status", Value: func(r *Note) string { return r.Status }}},
 	})
 }
 
