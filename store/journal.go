@@ -83,7 +83,7 @@ func (tx *Tx) journal() error {
 // readEntry takes a journal value apart.
 func readEntry(v []byte) (hash []byte, raw []byte, e Entry, err error) {
 	if len(v) < sha256.Size {
-		return nil, nil, e, problem.New("store_damaged", "a journal entry can't be read").WithHint("Run: sophia store verify")
+		return nil, nil, e, problem.New("store_damaged", "a journal entry can't be read").WithHint("Run: sophia doctor --full")
 	}
 	hash, raw = v[:sha256.Size], v[sha256.Size:]
 	err = json.Unmarshal(raw, &e)
@@ -118,6 +118,34 @@ func (r *Reader) Entry(seq uint64) (Entry, error) {
 		}
 	}
 	return Entry{}, mutationNotFound(r.db.ID(seq))
+}
+
+// Recent are the visible ones among the last entries of the journal, newest
+// first. It looks at so many entries and bytes of them at most, however long the
+// journal is.
+func (r *Reader) Recent(entries, bytes int) ([]Entry, error) {
+	var out []Entry
+	var failed error
+	err := r.view.scanPrefix([]byte{spaceJournal}, true, func(_, v []byte) bool {
+		if entries--; entries < 0 {
+			return false
+		}
+		if bytes -= len(v); bytes < 0 {
+			return false
+		}
+		_, _, e, err := readEntry(v)
+		if failed = err; err != nil {
+			return false
+		}
+		if r.scope.seesEntry(&e) {
+			out = append(out, e)
+		}
+		return true
+	})
+	if failed != nil {
+		err = failed
+	}
+	return out, err
 }
 
 // MutationQuery selects journal entries, newest first. Empty fields select all.

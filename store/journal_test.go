@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"sophia/messages/problem"
@@ -164,4 +165,36 @@ func TestScope_TablesOfTheDaemonAreForTheOwnerAlone(t *testing.T) {
 	mustWrite(t, db, agent("acme"), func(tx *store.Tx) error {
 		return tx.As(func() error { return tables.ReadMarks.Put(tx, tables.ReadMark{Connection: "conn-1", High: 9}) })
 	})
+}
+
+// A look at the last changes is bounded by entries and by bytes, and shows no
+// more than the scope sees.
+func TestJournal_RecentIsBounded(t *testing.T) {
+	db, _ := storetest.InMemory(t)
+	for i, e := range []string{"acme", "beta", "acme", "beta"} {
+		if _, err := db.Write(bg, agent("*"), func(tx *store.Tx) error {
+			return tables.Goals.Put(tx, note(fmt.Sprintf("goal-%d", i), e, strings.Repeat("x", 1000)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		scope          string
+		entries, bytes int
+		want           string
+	}{
+		{"*", 10, 1 << 20, "[goal-3 goal-2 goal-1 goal-0]"}, {"*", 2, 1 << 20, "[goal-3 goal-2]"}, {"*", 10, 2500, "[goal-3]"},
+		{"acme", 10, 1 << 20, "[goal-2 goal-0]"}, {"acme", 1, 1 << 20, "[]"}, {"*", 10, 10, "[]"},
+	} {
+		r := db.View(store.ScopeOf([]string{c.scope}))
+		got, err := r.Recent(c.entries, c.bytes)
+		r.Close()
+		keys := []string{}
+		for _, e := range got {
+			keys = append(keys, e.Key)
+		}
+		if fmt.Sprint(keys) != c.want || err != nil {
+			t.Errorf("%+v: %v, %v", c, keys, err)
+		}
+	}
 }

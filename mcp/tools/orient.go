@@ -238,7 +238,6 @@ type orienter struct {
 	db       *store.DB
 	box      *inbox.Inbox
 	presence Presence
-	counts   countCache
 }
 
 // orient fills the sections that are wanted, from one snapshot.

@@ -5,9 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
-	"sync"
 
 	"sophia/mcp/registry"
 	"sophia/messages"
@@ -18,9 +17,12 @@ import (
 // sectionRows is how many rows a section shows: orient is read by a model.
 const sectionRows = 5
 
-// lookBack is how many journal entries the sections on changes look at, so that
-// orient costs the same however long the journal is.
-const lookBack = 200
+// How many journal entries, and bytes of them, the sections on changes look at:
+// orient costs the same however long the journal is, and whatever was written.
+const (
+	lookBack      = 200
+	lookBackBytes = 256 << 10
+)
 
 // snapshot is one orient call's view. The first error is kept.
 type snapshot struct {
@@ -31,6 +33,7 @@ type snapshot struct {
 
 	journal []store.Entry // the last visible entries, newest first
 	looked  bool
+	counted *Facts
 }
 
 func (s *snapshot) note(err error) {
@@ -170,17 +173,13 @@ func (s *snapshot) pending() *Brief[pending] {
 	return out
 }
 
-// entries are the visible ones among the last lookBack of the journal.
+// entries are the visible ones among the last of the journal.
 func (s *snapshot) entries() []store.Entry {
-	if s.looked {
-		return s.journal
-	}
-	s.looked = true
-	head, _ := s.o.db.Head()
-	for seq := head; seq > 0 && head-seq < lookBack; seq-- {
-		if e, err := s.r.Entry(seq); err == nil { // not_found: not for this scope
-			s.journal = append(s.journal, e)
-		}
+	if !s.looked {
+		s.looked = true
+		var err error
+		s.journal, err = s.r.Recent(lookBack, lookBackBytes)
+		s.note(err)
 	}
 	return s.journal
 }
@@ -260,97 +259,48 @@ func (s *snapshot) gaps() *Brief[gap] {
 }
 
 func (s *snapshot) tiers() *documentTiers {
-	n := func(tier string) int {
-		return s.count(tables.Documents.Def(), "tier:"+tier, func() (int, error) {
-			p, err := tables.Documents.List(s.r, store.Query[tables.Document]{Index: "tier", Prefix: store.Tuple{tier}, Limit: 1})
-			return p.Total, err
-		})
-	}
-	indexed, searchable, scanned := n(tables.TierIndexed), n(tables.TierSearchable), n(tables.TierScanned)
-	searchable += indexed // each tier includes those before
-	scanned += searchable
+	by := tally(s, tables.Documents, "tier")
+	indexed := by[tables.TierIndexed]
+	searchable := by[tables.TierSearchable] + indexed // each tier includes those before
+	scanned := by[tables.TierScanned] + searchable
 	return &documentTiers{Scanned: scanned, Searchable: searchable, Indexed: indexed, Chip: fmt.Sprintf("%ds · %df · %di", scanned, searchable, indexed)}
 }
 
 func (s *snapshot) code() *codeOverview {
 	f := s.facts()
 	out := &codeOverview{Modules: f.Modules, Symbols: f.Symbols}
-	if f.Modules == 0 {
-		return out
-	}
-	all, err := tables.Modules.All(s.r, store.Query[tables.Module]{})
-	s.note(err)
-	out.Modules = len(all)
-	for _, m := range all {
-		i := slices.IndexFunc(out.ByLanguage, func(n namedNumber) bool { return n.Name == m.Language })
-		if i < 0 {
-			out.ByLanguage = append(out.ByLanguage, namedNumber{m.Language, 1})
-		} else {
-			out.ByLanguage[i].Count++
-		}
+	by := tally(s, tables.Modules, "language")
+	for _, language := range slices.Sorted(maps.Keys(by)) {
+		out.ByLanguage = append(out.ByLanguage, namedNumber{language, by[language]})
 	}
 	return out
 }
 
-// Facts are what the recommendations depend on.
+// Facts are what the recommendations depend on. Interrupts are the open ones.
 type Facts struct{ Documents, Facts, Pages, Modules, Symbols, Unread, Interrupts int }
 
+// facts counts once for all sections. The store keeps the counts.
 func (s *snapshot) facts() Facts {
-	n, err := s.o.box.Unread(context.Background(), s.c.Authority)
-	s.note(err)
-	return Facts{
-		Documents: total(s, tables.Documents), Facts: total(s, tables.Facts), Pages: total(s, tables.WikiPages),
-		Modules: total(s, tables.Modules), Symbols: total(s, tables.Symbols), Interrupts: total(s, tables.Interrupts), Unread: n,
-	}
-}
-
-// total is how many rows of a table the caller sees.
-func total[R any](s *snapshot, t *store.Table[R]) int {
-	return s.count(t.Def(), "all", func() (int, error) {
-		if store.ScopeOf(s.c.Authority.Scope).All() {
-			return int(s.o.db.Rows(t.Def())), nil // kept by the store
+	if s.counted == nil {
+		n, err := s.o.box.Unread(context.Background(), s.c.Authority)
+		s.note(err)
+		s.counted = &Facts{
+			Documents: count(s, tables.Documents), Facts: count(s, tables.Facts), Pages: count(s, tables.WikiPages),
+			Modules: count(s, tables.Modules), Symbols: count(s, tables.Symbols), Unread: n,
+			Interrupts: tally(s, tables.Interrupts, "status")[tables.NoteOpen],
 		}
-		p, err := t.List(s.r, store.Query[R]{Limit: 1})
-		return p.Total, err
-	})
+	}
+	return *s.counted
 }
 
-// count counts anew only when the table has changed.
-func (s *snapshot) count(d *store.Def, what string, f func() (int, error)) int {
-	key := d.Name() + "\x00" + what + "\x00" + strings.Join(s.c.Authority.Scope, "\x00")
-	n, err := s.o.counts.get(key, s.o.db.Version(d), f)
+func count[R any](s *snapshot, t *store.Table[R]) int {
+	n, err := t.Count(s.r)
 	s.note(err)
 	return n
 }
 
-// countCache keeps counts by what they are of, for as long as the table's
-// version stays.
-type countCache struct {
-	mu sync.Mutex
-	m  map[string]versioned
-}
-
-type versioned struct {
-	version uint64
-	n       int
-}
-
-func (c *countCache) get(key string, version uint64, f func() (int, error)) (int, error) {
-	c.mu.Lock()
-	v, ok := c.m[key]
-	c.mu.Unlock()
-	if ok && v.version == version {
-		return v.n, nil
-	}
-	n, err := f()
-	if err != nil {
-		return 0, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.m == nil || len(c.m) > 4096 {
-		c.m = map[string]versioned{}
-	}
-	c.m[key] = versioned{version, n}
-	return n, nil
+func tally[R any](s *snapshot, t *store.Table[R], name string) map[string]int {
+	by, err := t.Tally(s.r, name)
+	s.note(err)
+	return by
 }
