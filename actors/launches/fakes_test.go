@@ -33,6 +33,9 @@ type world struct {
 	noStart error
 	revoked int
 
+	hashing   chan struct{} // what Prepare waits for; nil for nothing
+	noPrepare error
+
 	verdict chan messages.ApprovalVerdict
 	ended   map[string]chan messages.HostReport
 	relays  chan *scriptedRelay
@@ -93,13 +96,34 @@ func (w *world) Compile(_ context.Context, o Order) (messages.Plan, error) {
 	return p, nil
 }
 
-type held struct{ w *world }
+type held struct {
+	w     *world
+	ahead bool
+}
 
 func (h held) Close() error { h.w.note("released"); return nil }
 
-func (w *world) Verify(context.Context, messages.Plan) (Held, error) {
-	w.note("verified")
-	return held{w}, nil
+func (w *world) Prepare(ctx context.Context, _ messages.Plan) (Held, error) {
+	if w.hashing != nil {
+		select {
+		case <-w.hashing:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if w.noPrepare != nil {
+		return nil, w.noPrepare
+	}
+	return held{w, true}, nil
+}
+
+func (w *world) Verify(_ context.Context, _ messages.Plan, ahead Held) (Held, error) {
+	if h, ok := ahead.(held); ok && h.ahead {
+		w.note("rechecked")
+		return ahead, nil
+	}
+	w.note("hashed")
+	return held{w, false}, nil
 }
 
 func (w *world) Start(_ context.Context, s StartSpec) (messages.UnitRef, []messages.SourceState, error) {

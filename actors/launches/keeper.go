@@ -37,7 +37,11 @@ type keeper struct {
 	waiting  []waiter
 	proofs   []proof
 	withdraw context.CancelFunc
-	held     Held
+
+	preparing bool // the harness is being hashed ahead
+	verifies  bool // the state is there, and waits for that
+	ahead     Held // hashed ahead
+	held      Held
 
 	handle   [32]byte // SHA-256 of the redemption handle
 	issued   bool
@@ -89,6 +93,8 @@ func (k *keeper) Receive(c *actor.Context) {
 			k.s.o.Log.Error("launch's actors did not start", "launch", k.la.id, "err", m.err)
 			supervise.Exit(c, m.err)
 		}
+	case prepared:
+		k.prepared(c, m)
 	case verified:
 		k.verified(c, m)
 	case began:
@@ -208,6 +214,7 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 		ctx, cancel := context.WithCancel(supervise.Context(c))
 		k.withdraw = cancel
 		supervise.Go(c, func(context.Context) any { return k.s.askOwner(ctx, l) })
+		k.prepare(c)
 	case lease.Withdraw:
 		if k.withdraw != nil {
 			k.withdraw()
@@ -216,10 +223,9 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 		order := *k.la.order
 		supervise.Go(c, func(ctx context.Context) any { return k.s.match(ctx, l.Plan, order) })
 	case lease.Verify:
-		supervise.Go(c, func(ctx context.Context) any {
-			held, err := k.s.p.Host.Verify(ctx, l.Plan)
-			return verified{held, err}
-		})
+		if k.verifies = true; !k.preparing {
+			k.verify(c)
+		}
 	case lease.Start:
 		k.start(c)
 	case lease.WatchUnit, lease.StopUnit, lease.Gate, lease.Compare, lease.Remove:
@@ -278,6 +284,43 @@ func (k *keeper) repeat(sibling string) {
 	if id, _ := k.work(a); id == sibling {
 		k.delegate(a)
 	}
+}
+
+// prepare has the harness hashed while the owner reads: hundreds of megabytes
+// that are not waited for after the approval.
+func (k *keeper) prepare(c *actor.Context) {
+	k.preparing = true
+	plan, host := k.l.Plan, k.s.p.Host
+	supervise.Go(c, func(ctx context.Context) any {
+		held, err := host.Prepare(ctx, plan)
+		if err != nil {
+			return prepared{} // Verify will find the same, when it counts
+		}
+		return prepared{held}
+	})
+}
+
+func (k *keeper) prepared(c *actor.Context, m prepared) {
+	k.preparing = false
+	switch k.l.State {
+	case messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying:
+		if k.ahead = m.held; k.verifies {
+			k.verify(c)
+		}
+	default:
+		if m.held != nil {
+			m.held.Close()
+		}
+	}
+}
+
+func (k *keeper) verify(c *actor.Context) {
+	plan, host, ahead := k.l.Plan, k.s.p.Host, k.ahead
+	k.ahead = nil
+	supervise.Go(c, func(ctx context.Context) any {
+		held, err := host.Verify(ctx, plan, ahead)
+		return verified{held, err}
+	})
 }
 
 func (k *keeper) verified(c *actor.Context, m verified) {
@@ -434,9 +477,11 @@ func (k *keeper) drop() {
 		k.token.Zero()
 		k.token = nil
 	}
-	if k.held != nil {
-		k.held.Close()
-		k.held = nil
+	for _, held := range []*Held{&k.ahead, &k.held} {
+		if *held != nil {
+			(*held).Close() // it was only read
+			*held = nil
+		}
 	}
 	k.issued = false
 	if k.withdraw != nil {

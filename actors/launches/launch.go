@@ -102,6 +102,7 @@ type (
 	revoked     struct{ err error }
 	revokeAgain struct{}
 	joined      struct{ err error }
+	prepared    struct{ held Held }
 	verified    struct {
 		held Held
 		err  error

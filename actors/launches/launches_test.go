@@ -20,7 +20,7 @@ func TestLaunch_TheWholeWay(t *testing.T) {
 		l, _ := w.running(t, s)
 		w.ended[l.Launch] <- messages.HostReport{Stage: messages.StageExited}
 		l = until(t, s, l.Launch, messages.LeaseEnded)
-		want := []string{"verified", "started", "released", "quiet", "compared", "removed"}
+		want := []string{"rechecked", "started", "released", "quiet", "compared", "removed"}
 		if got := w.happened(); !slices.Equal(got, want) {
 			t.Errorf("happened %v, want %v", got, want)
 		}
@@ -44,7 +44,7 @@ func TestLaunch_RefusesADriftedPlan(t *testing.T) {
 		}
 		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
 		l = until(t, s, l.Launch, messages.LeaseRefused)
-		if l.Code != "plan_field_mismatch" || len(w.happened()) > 0 {
+		if l.Code != "plan_field_mismatch" || !slices.Equal(w.happened(), []string{"released"}) {
 			t.Errorf("%s: %s; happened %v", l.Code, l.Reason, w.happened())
 		}
 	})

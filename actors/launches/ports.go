@@ -51,9 +51,14 @@ type Order struct {
 // called once, may be called again for the same launch after a crash, and then
 // finishes what the first call began. Errors are *problem.Error.
 type Host interface {
+	// Prepare does the work of Verify ahead, while the owner reads. An error
+	// means nothing yet: Verify will say the same. The caller closes what it gets.
+	Prepare(ctx context.Context, p messages.Plan) (Held, error)
 	// Verify holds the harness's bytes, compares them with the plan and
-	// witnesses the version. The caller closes what it gets.
-	Verify(ctx context.Context, p messages.Plan) (Held, error)
+	// witnesses the version. ahead is what Prepare gave, or nil: it is returned,
+	// if it is certain that nothing has changed since, or closed. The caller
+	// closes what it gets.
+	Verify(ctx context.Context, p messages.Plan, ahead Held) (Held, error)
 	// Start builds the overlay, takes the evidence before, writes the manifest
 	// and starts the unit, with the harness still held.
 	Start(ctx context.Context, s StartSpec) (messages.UnitRef, []messages.SourceState, error)

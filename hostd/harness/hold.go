@@ -23,6 +23,8 @@ type Rules struct {
 	// RootMayOwn accepts a file of root's: for Sophia's own programs, which a
 	// package may have installed. A harness belongs to the user.
 	RootMayOwn bool
+	// Data accepts what is no program: the other files of a vendor tree.
+	Data bool
 	// Hardlinks accepts more than one name: for the original of an adoption
 	// (npm's Claude Code has two), which is copied and never run.
 	Hardlinks bool
@@ -77,8 +79,10 @@ func (h *Held) verify(ctx context.Context, path string, rules Rules) error {
 	if h.lease = takeLease(h.f); errors.Is(h.lease, errWriter) {
 		return refuse("managed_harness_open_for_writing", path, "is open for writing in some process", "Wait until its installation has finished.")
 	}
-	if err := checkELF(h.f, st.Size, machine(), rules.Linking); err != nil {
-		return err
+	if !rules.Data {
+		if err := checkELF(h.f, st.Size, machine(), rules.Linking); err != nil {
+			return err
+		}
 	}
 	sum, err := digest(ctx, h.f, st.Size)
 	if err != nil {

@@ -25,15 +25,21 @@ func (v Verifier) Verify(ctx context.Context, harness string, want messages.File
 	if err != nil {
 		return nil, err
 	}
-	if err := h.Compare(want); err != nil {
-		h.Close()
-		return nil, err
-	}
-	if _, err := h.Witness(ctx, c, v.Scratch); err != nil {
+	if err := v.Judge(ctx, c, h, want); err != nil {
 		h.Close()
 		return nil, err
 	}
 	return h, nil
+}
+
+// Judge compares a program that is held already with what a plan recorded, and
+// witnesses its version.
+func (v Verifier) Judge(ctx context.Context, c contracts.Contract, h *Held, want messages.FileIdentity) error {
+	if err := h.Compare(want); err != nil {
+		return err
+	}
+	_, err := h.Witness(ctx, c, v.Scratch)
+	return err
 }
 
 // Identify verifies a program for the first time, when a plan is prepared:

@@ -3,7 +3,8 @@
 //
 //	planner.go   what would run if it ran now: identities, profile, workspace
 //	programs.go  Sophia's own programs and their identities
-//	host.go      verify, start, watch, stop, quiescence, evidence, removal
+//	held.go      the harness, verified and held from then on
+//	host.go      start, watch, stop, quiescence, evidence, removal
 //
 // The pieces are in packages of their own (harness, overlay, evidence,
 // manifest, unit); here they are put in order.

@@ -48,6 +48,8 @@ type Host struct {
 	Custodian Custodian
 	Home      string   // the owner's
 	Environ   []string // the daemon's, of which the harness gets a scrubbed copy
+
+	holds holds
 }
 
 const (
@@ -95,18 +97,6 @@ func (h *Host) daemonUnit(ctx context.Context) (string, error) {
 	return own, err
 }
 
-// Verify implements launches.Host.
-func (h *Host) Verify(ctx context.Context, p messages.Plan) (launches.Held, error) {
-	// Both harnesses run helpers of their tree by path: the tree is part of what
-	// was approved.
-	if p.HarnessTree != "" {
-		if err := adopt.VerifyTree(ctx, h.Adopter.TreeOf(p.HarnessIdentity.Path), p.HarnessTree); err != nil {
-			return nil, err
-		}
-	}
-	return h.Verifier.Verify(ctx, p.Harness, p.HarnessIdentity)
-}
-
 // Start implements launches.Host.
 func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRef, []messages.SourceState, error) {
 	p := s.Plan
@@ -127,8 +117,8 @@ func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRe
 	if err != nil {
 		return messages.UnitRef{}, before, err
 	}
-	if held, ok := s.Held.(*harness.Held); ok {
-		if err := held.Recheck(); err != nil {
+	if l, ok := s.Held.(*lent); ok {
+		if err := l.Recheck(ctx); err != nil {
 			return messages.UnitRef{}, before, err
 		}
 	}

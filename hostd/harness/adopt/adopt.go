@@ -152,10 +152,14 @@ func VerifyTree(ctx context.Context, root, want string) error {
 		return keepProblem(err)
 	}
 	if have != want {
-		return problem.New("managed_harness_identity_changed", "the vendor tree at %s is not what was adopted", root).
-			WithHint("Delete %s and adopt it again: sophia harness adopt.", filepath.Dir(root))
+		return treeChanged(root)
 	}
 	return nil
+}
+
+func treeChanged(root string) error {
+	return problem.New("managed_harness_identity_changed", "the vendor tree at %s is not what was adopted", root).
+		WithHint("Delete %s and adopt it again: sophia harness adopt.", filepath.Dir(root))
 }
 
 // TreeOf is the root of the adopted tree that a program lies in, for

@@ -12,6 +12,7 @@
 //
 //	adopt.go  copy, verify, witness, publish; list
 //	tree.go   the digest of a tree
+//	hold.go   a tree held open for a launch
 //	find.go   where an installed harness's program lies
 //
 // Imports: messages, hostd/harness, contracts, hostd/paths.

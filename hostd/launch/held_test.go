@@ -1,0 +1,117 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// scripted is a held harness that the test spoils.
+type scripted struct {
+	guarded bool
+	spoiled error
+	closed  int
+}
+
+func (s *scripted) Guarded() bool                 { return s.guarded }
+func (s *scripted) Recheck(context.Context) error { return s.spoiled }
+func (s *scripted) Close() error                  { s.closed++; return nil }
+
+var key = holdKey{harness: "codex", tree: "3f9a"}
+
+func TestHolds_LaunchesThatOverlapHashOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s holds
+		one := &scripted{guarded: true}
+		opened := 0
+		release := make(chan struct{})
+		open := func(context.Context) (held, error) { opened++; <-release; return one, nil }
+		var mu sync.Mutex
+		var got []*lent
+		for range 20 {
+			go func() {
+				l, err := s.take(t.Context(), key, open)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, l)
+			}()
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if opened != 1 || len(got) != 20 {
+			t.Fatalf("opened %d times for %d launches", opened, len(got))
+		}
+		for i, l := range got {
+			if one.closed != 0 {
+				t.Fatalf("closed when %d launches still had it", 20-i)
+			}
+			for range 2 { // a second close is none
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if one.closed != 1 || len(s.open) != 0 {
+			t.Errorf("closed %d times, %d are still held", one.closed, len(s.open))
+		}
+	})
+}
+
+func TestHolds_WhatIsSpoiledOrUnguardedIsNotShared(t *testing.T) {
+	for name, first := range map[string]*scripted{
+		"spoiled":   {guarded: true, spoiled: errors.New("it was opened for writing")},
+		"unguarded": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s holds
+			second := &scripted{guarded: true}
+			a, err := s.take(t.Context(), key, func(context.Context) (held, error) { return first, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := s.take(t.Context(), key, func(context.Context) (held, error) { return second, nil })
+			if err != nil || b.held != second {
+				t.Fatalf("the second launch got %v, %v", b, err)
+			}
+			if err := errors.Join(a.Close(), b.Close()); err != nil || first.closed != 1 || second.closed != 1 || len(s.open) != 0 {
+				t.Errorf("%v: closed %d and %d, held %d", err, first.closed, second.closed, len(s.open))
+			}
+		})
+	}
+}
+
+func TestHolds_AnotherLaunchsEndIsNotMine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s holds
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		go func() {
+			_, err := s.take(ctx, key, func(ctx context.Context) (held, error) { <-ctx.Done(); return nil, ctx.Err() })
+			done <- err
+		}()
+		synctest.Wait()
+		good := &scripted{guarded: true}
+		go func() {
+			l, err := s.take(t.Context(), key, func(context.Context) (held, error) { return good, nil })
+			if err == nil {
+				err = l.Close()
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the one that was ended: %v", err)
+		}
+		if err := <-done; err != nil || good.closed != 1 {
+			t.Errorf("the other: %v, closed %d times", err, good.closed)
+		}
+	})
+}
