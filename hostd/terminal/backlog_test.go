@@ -1,8 +1,8 @@
 package terminal_test
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -16,9 +16,20 @@ import (
 // screen is what a person sees, by an independent emulator.
 func screen(stream []byte) string {
 	e := emulator.NewEmulator(80, 24)
-	go io.Copy(io.Discard, e)
-	defer e.Close()
+	done := make(chan struct{})
+	go func() { // reads its answers, up to the last one; its Close would race with that
+		defer close(done)
+		var got []byte
+		for buf := make([]byte, 256); !bytes.HasSuffix(got, []byte("last")); {
+			n, err := e.Read(buf)
+			if got = append(got, buf[:n]...); err != nil {
+				return
+			}
+		}
+	}()
 	e.Write(stream)
+	e.SendText("last")
+	<-done
 	plain := fmt.Sprintf("%+v", uv.Style{})
 	var b strings.Builder
 	for y := range 24 {

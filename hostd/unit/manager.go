@@ -33,8 +33,13 @@ func New(getenv func(string) string) *Manager { return &Manager{getenv: getenv} 
 
 // Ping returns nil when systemd answers, else systemd_unavailable.
 func (m *Manager) Ping(ctx context.Context) error {
-	_, _, err := m.connection(ctx)
-	return err
+	return m.again(ctx, func(_ *sd.Conn, l *link) error {
+		_, err := l.systemd().GetProperty(managerIf + ".Version")
+		if err != nil {
+			return problem.Wrap(err, "systemd_unavailable", "systemd does not answer")
+		}
+		return nil
+	})
 }
 
 // Close drops the connection. Units are not affected.
@@ -73,6 +78,29 @@ func (m *Manager) connection(ctx context.Context) (*sd.Conn, *link, error) {
 	return m.conn, m.calls, nil
 }
 
+// again runs a call that may be repeated, and runs it once more over a new
+// connection when the old one turns out to be dead: systemd that executed
+// itself anew, or a bus that was restarted, is only noticed by using it.
+func (m *Manager) again(ctx context.Context, call func(*sd.Conn, *link) error) error {
+	for try := 0; ; try++ {
+		conn, l, err := m.connection(ctx)
+		if err != nil {
+			return err
+		}
+		err = call(conn, l)
+		_, replied := errors.AsType[dbus.Error](err)
+		if err == nil || replied || try > 0 || ctx.Err() != nil || l.Connected() && problem.CodeOf(err) != "systemd_unavailable" {
+			return err
+		}
+		m.mu.Lock()
+		if m.conn == conn {
+			conn.Close()
+			m.conn, m.calls = nil, nil
+		}
+		m.mu.Unlock()
+	}
+}
+
 // Start starts the unit and returns when systemd has executed the host (that
 // is what Type=exec means), or why it could not. The reference that it returns
 // is validated. Errors: systemd_unavailable, unit_exists, unit_start_failed,
@@ -83,6 +111,9 @@ func (m *Manager) connection(ctx context.Context) (*sd.Conn, *link, error) {
 func (m *Manager) Start(ctx context.Context, s Spec) (messages.UnitRef, error) {
 	props, err := s.Properties()
 	if err != nil {
+		return messages.UnitRef{}, err
+	}
+	if err := m.Ping(ctx); err != nil { // a start is not repeated over a new connection
 		return messages.UnitRef{}, err
 	}
 	return m.start(ctx, Name(s.Launch), props)
@@ -131,12 +162,16 @@ func (m *Manager) Release(ctx context.Context, name string) {
 // group: the path must be the one that follows from the manager's group, the
 // unit's slice and its name, and the main process, while it lives, must be in it.
 // Errors: unit_missing, unit_not_validated.
-func (m *Manager) Reference(ctx context.Context, name string) (messages.UnitRef, error) {
+func (m *Manager) Reference(ctx context.Context, name string) (ref messages.UnitRef, err error) {
+	err = m.again(ctx, func(_ *sd.Conn, l *link) (err error) {
+		ref, err = reference(ctx, l, name)
+		return err
+	})
+	return ref, err
+}
+
+func reference(ctx context.Context, calls *link, name string) (messages.UnitRef, error) {
 	var none messages.UnitRef
-	_, calls, err := m.connection(ctx)
-	if err != nil {
-		return none, err
-	}
 	p, err := properties(ctx, calls, name)
 	if err != nil {
 		return none, err
@@ -178,10 +213,10 @@ func (m *Manager) Reference(ctx context.Context, name string) (messages.UnitRef,
 // control group, SIGKILL after StopTimeout. A unit that is gone, or another
 // activation of the name, is a success: this one has ended.
 func (m *Manager) Stop(ctx context.Context, ref messages.UnitRef) error {
-	conn, calls, err := m.connection(ctx)
-	if err != nil {
-		return err
-	}
+	return m.again(ctx, func(conn *sd.Conn, l *link) error { return stop(ctx, conn, l, ref) })
+}
+
+func stop(ctx context.Context, conn *sd.Conn, calls *link, ref messages.UnitRef) error {
 	st, err := inspect(ctx, calls, ref.Name)
 	if err != nil {
 		return err
@@ -201,18 +236,22 @@ func (m *Manager) Stop(ctx context.Context, ref messages.UnitRef) error {
 		return nil
 	case <-ctx.Done():
 		return problem.Wrap(ctx.Err(), "unit_stop_failed", "%s did not stop in time", ref.Name)
-	case <-calls.Context().Done():
-		return problem.New("unit_stop_failed", "The connection to systemd was lost while %s stopped", ref.Name)
+	case <-calls.Context().Done(): // asked again over a new connection, or over
+		return problem.New("systemd_unavailable", "The connection to systemd was lost while %s stopped", ref.Name)
 	}
 }
 
 // OwnUnit is the service or scope of this manager that the calling process
 // runs in, or "" when it runs in none.
-func (m *Manager) OwnUnit(ctx context.Context) (string, error) {
-	conn, _, err := m.connection(ctx)
-	if err != nil {
-		return "", err
-	}
+func (m *Manager) OwnUnit(ctx context.Context) (name string, err error) {
+	err = m.again(ctx, func(conn *sd.Conn, _ *link) (err error) {
+		name, err = ownUnit(ctx, conn)
+		return err
+	})
+	return name, err
+}
+
+func ownUnit(ctx context.Context, conn *sd.Conn) (string, error) {
 	name, err := conn.GetUnitNameByPID(ctx, uint32(os.Getpid()))
 	switch {
 	case isError(err, "org.freedesktop.systemd1.NoUnitForPID"):

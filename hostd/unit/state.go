@@ -40,12 +40,12 @@ func (s State) String() string {
 }
 
 // Inspect reads a unit's state. A unit that is not loaded is Gone, no error.
-func (m *Manager) Inspect(ctx context.Context, name string) (State, error) {
-	_, calls, err := m.connection(ctx)
-	if err != nil {
-		return State{}, err
-	}
-	return inspect(ctx, calls, name)
+func (m *Manager) Inspect(ctx context.Context, name string) (s State, err error) {
+	err = m.again(ctx, func(_ *sd.Conn, l *link) (err error) {
+		s, err = inspect(ctx, l, name)
+		return err
+	})
+	return s, err
 }
 
 func inspect(ctx context.Context, l *link, name string) (State, error) {

@@ -1,8 +1,8 @@
 package vt_test
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -17,9 +17,20 @@ const rows, cols = 12, 40
 // shares no code with this package.
 func screen(stream []byte) string {
 	e := emulator.NewEmulator(cols, rows)
-	go io.Copy(io.Discard, e) // its answers
-	defer e.Close()
+	done := make(chan struct{})
+	go func() { // reads its answers, up to the last one; its Close would race with that
+		defer close(done)
+		var got []byte
+		for buf := make([]byte, 256); !bytes.HasSuffix(got, []byte("last")); {
+			n, err := e.Read(buf)
+			if got = append(got, buf[:n]...); err != nil {
+				return
+			}
+		}
+	}()
 	e.Write(stream)
+	e.SendText("last")
+	<-done
 	var b strings.Builder
 	plain := fmt.Sprintf("%+v", uv.Style{})
 	for y := range rows {
