@@ -68,6 +68,7 @@ type DB struct {
 	head    head
 	hooks   map[uint16]func(tx *Tx, before, after any) error // set before serving
 
+	decoded  decodedEntries
 	versions map[uint16]*atomic.Uint64
 	failed   atomic.Pointer[problem.Error] // set when a commit's outcome is unknown
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"sophia/messages"
@@ -120,25 +121,49 @@ func (r *Reader) Entry(seq uint64) (Entry, error) {
 	return Entry{}, mutationNotFound(r.db.ID(seq))
 }
 
+// decodedEntries keeps the last entries as they were decoded: the same few are
+// looked at again and again, and entries never change.
+type decodedEntries [256]atomic.Pointer[Entry]
+
+// maxDecoded is the largest entry that is kept, in bytes.
+const maxDecoded = 8 << 10
+
+func (d *decodedEntries) get(seq uint64) *Entry {
+	if e := d[seq%uint64(len(d))].Load(); e != nil && e.Seq == seq {
+		return e
+	}
+	return nil
+}
+
+func (d *decodedEntries) put(e *Entry, size int) {
+	if size <= maxDecoded {
+		d[e.Seq%uint64(len(d))].Store(e)
+	}
+}
+
 // Recent are the visible ones among the last entries of the journal, newest
 // first. It looks at so many entries and bytes of them at most, however long the
-// journal is.
+// journal is. The entries' rows are shared: do not change them.
 func (r *Reader) Recent(entries, bytes int) ([]Entry, error) {
 	var out []Entry
 	var failed error
-	err := r.view.scanPrefix([]byte{spaceJournal}, true, func(_, v []byte) bool {
+	err := r.view.scanPrefix([]byte{spaceJournal}, true, func(k, v []byte) bool {
 		if entries--; entries < 0 {
 			return false
 		}
 		if bytes -= len(v); bytes < 0 {
 			return false
 		}
-		_, _, e, err := readEntry(v)
-		if failed = err; err != nil {
-			return false
+		e := r.db.decoded.get(binary.BigEndian.Uint64(k[1:]))
+		if e == nil {
+			e = new(Entry)
+			if _, _, *e, failed = readEntry(v); failed != nil {
+				return false
+			}
+			r.db.decoded.put(e, len(v))
 		}
-		if r.scope.seesEntry(&e) {
-			out = append(out, e)
+		if r.scope.seesEntry(e) {
+			out = append(out, *e)
 		}
 		return true
 	})

@@ -3,8 +3,6 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"sophia/messages"
@@ -59,9 +57,7 @@ func (r *Registry) build(k class) *Set {
 		}
 		s.tools = append(s.tools, t)
 		s.byName[t.Name] = t
-		in, _ := json.Marshal(t.Input.Schema)
-		out, _ := json.Marshal(t.Output.Schema)
-		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%t\x00%t\n", t.Canonical, t.Summary, t.Description, in, out, t.ReadOnly(), t.Effects.Elevated)
+		h.Write(t.fingerprint())
 	}
 	s.version = hex.EncodeToString(h.Sum(nil))[:16]
 	return s

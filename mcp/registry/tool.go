@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -41,6 +43,9 @@ type Tool struct {
 	run       func(ctx context.Context, c *Call, args json.RawMessage) (json.RawMessage, error)
 	preview   func(ctx context.Context, c *Call, args json.RawMessage) ([]messages.Change, error)
 	err       error
+	// fingerprint changes when what a caller can see of the tool does. It is made
+	// once, when first asked for: writing schemas down is dear.
+	fingerprint func() []byte
 }
 
 // Define makes a tool of a declaration. What is wrong with it is said by New,
@@ -50,6 +55,13 @@ func Define[In, Out any](s Spec, h Handler[In, Out], preview ...Preview[In]) Too
 	if t.Title == "" {
 		t.Title = title(s.Name)
 	}
+	t.fingerprint = sync.OnceValue(func() []byte {
+		h := sha256.New()
+		in, _ := json.Marshal(t.Input.Schema)
+		out, _ := json.Marshal(t.Output.Schema)
+		fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%t\x00%t\n", t.Canonical, t.Summary, t.Description, in, out, t.ReadOnly(), t.Effects.Elevated)
+		return h.Sum(nil)
+	})
 	t.err = t.prepare(reflect.TypeFor[In](), reflect.TypeFor[Out]())
 	t.run = func(ctx context.Context, c *Call, args json.RawMessage) (json.RawMessage, error) {
 		var in In
