@@ -177,7 +177,7 @@ func packRow(partition string, raw json.RawMessage) []byte {
 func unpackRow(table string, v []byte) (partition string, raw json.RawMessage, err error) {
 	partition, raw, ok := cutString(v)
 	if !ok {
-		return "", nil, problem.New("store_damaged", "a row of %s can't be read", table).WithHint("Run: sophia store verify")
+		return "", nil, problem.New("store_damaged", "a row of %s can't be read", table).WithHint("Run: sophia doctor --full")
 	}
 	return partition, raw, nil
 }

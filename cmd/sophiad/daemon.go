@@ -25,6 +25,7 @@ import (
 	hostconnections "sophia/hostd/connections"
 	hostcustody "sophia/hostd/custody"
 	"sophia/hostd/daemon"
+	"sophia/hostd/doctor"
 	"sophia/hostd/harness"
 	"sophia/hostd/harness/contracts"
 	"sophia/hostd/launch"
@@ -50,6 +51,8 @@ type sophiad struct {
 	log     *slog.Logger
 	started time.Time
 	address daemon.Address
+	fatal   chan error       // why it can't go on; one is enough
+	held    []doctor.Program // the programs that are known by their digest from now on
 
 	public ed25519.PublicKey // the owner's
 	owner  net.Listener      // the owner's socket until it is served; taken first, it keeps a second daemon out
@@ -72,7 +75,7 @@ type sophiad struct {
 
 // open starts a daemon and returns when it serves.
 func open(ctx context.Context, dirs paths.Dirs, log *slog.Logger) (d *sophiad, err error) {
-	d = &sophiad{dirs: dirs, log: log, started: time.Now()}
+	d = &sophiad{dirs: dirs, log: log, started: time.Now(), fatal: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())

@@ -23,7 +23,7 @@ import (
 func (d *sophiad) services() ownerapi.Services {
 	return ownerapi.Services{
 		Status: d.status, Connections: minted{d.connections, d.surface.live}, Workspaces: d.workspaces, Launches: launchesAPI{d, d.launches},
-		Approvals: d.gate, Trays: trayFeeds{d.hub}, Journal: journal{d}, Tools: ownerTools{d}, Harnesses: d.harnesses,
+		Approvals: d.gate, Trays: trayFeeds{d.hub}, Journal: journal{d}, Tools: ownerTools{d}, Harnesses: d.harnesses, Doctor: d.doctor,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sophia/actors/edge"
 	"sophia/hostd/broker"
 	"sophia/hostd/daemon"
+	"sophia/hostd/doctor"
 	"sophia/hostd/harness"
 	"sophia/hostd/ownerapi"
 	"sophia/messages"
@@ -28,6 +29,7 @@ func (d *sophiad) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.held = []doctor.Program{{Name: "sophia-tray", SHA256: tray.SHA256}, {Name: "sophia-wrapper", SHA256: wrapper.SHA256}}
 	// The loopback address is taken before anything else is told of it, and
 	// kept for later lives of the listener.
 	first, err := net.Listen("tcp", d.config.Listen)

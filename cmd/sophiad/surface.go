@@ -29,7 +29,7 @@ type surface struct {
 
 func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 	s := &surface{
-		isolates: isolates.New(isolates.Config{Spawn: isolates.Command(programs.Path("sophia-isolate")), Log: d.log}),
+		isolates: isolates.New(isolates.Config{Spawn: isolates.Command(programs.Path("sophia-isolate")), Strict: d.config.StrictIsolates, Log: d.log}),
 		live:     connections.New(connections.Config{}, func() *supervise.Tree { return d.sub(connections.ID)() }),
 	}
 	if err := os.MkdirAll(d.dirs.Vault(), 0o700); err != nil {

@@ -2,6 +2,7 @@
 // need no file.
 //
 //	listen = "127.0.0.1:8765"        # loopback only; port 0 takes a free one
+//	strict_isolates = false          # true: no script runs unless every lockdown layer is in force
 //
 //	[approvals]
 //	timeout = "5m"                   # unanswered requests are refused
@@ -33,9 +34,10 @@ const DefaultListen = "127.0.0.1:8765"
 
 // Config is the file's contents with defaults filled in.
 type Config struct {
-	Listen    string                        `toml:"listen"`
-	Approvals Approvals                     `toml:"approvals"`
-	Harness   map[string]contracts.Settings `toml:"harness"`
+	Listen         string                        `toml:"listen"`
+	StrictIsolates bool                          `toml:"strict_isolates"`
+	Approvals      Approvals                     `toml:"approvals"`
+	Harness        map[string]contracts.Settings `toml:"harness"`
 }
 
 // Approvals are the gate's settings.

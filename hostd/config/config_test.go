@@ -24,9 +24,18 @@ func TestConfig_ReadsWhatTheOwnerSets(t *testing.T) {
 	}
 }
 
+func TestConfig_StrictIsolates(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "strict_isolates = true": true, "strict_isolates = false": false} {
+		if c, err := Parse([]byte(text)); err != nil || c.StrictIsolates != want {
+			t.Errorf("%q: %v, %v", text, c.StrictIsolates, err)
+		}
+	}
+}
+
 func TestConfig_RefusesByName(t *testing.T) {
 	for in, want := range map[string]string{
 		"lisen = 'x'":                             "line 1: unknown setting lisen",
+		"strict_isolates = 'yes'":                 "line 1",
 		"listen = '0.0.0.0:1'":                    "loopback",
 		"listen = 'nonsense'":                     "address:port",
 		"\n[approvals]\ntimeout = 'soon'":         "line 3",

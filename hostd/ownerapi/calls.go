@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"sophia/hostd/doctor"
 	"sophia/messages"
 	"sophia/messages/secret"
 )
@@ -13,6 +14,16 @@ import (
 // Status is how the daemon is; it doubles as the ping.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return call[Status](ctx, c, "GET", "/status", nil)
+}
+
+// Doctor is what the daemon knows of its own health. full makes the long checks
+// too, which may take minutes.
+func (c *Client) Doctor(ctx context.Context, full bool) (doctor.Daemon, error) {
+	path := "/doctor"
+	if full {
+		path += "?full=true"
+	}
+	return call[doctor.Daemon](ctx, c, "GET", path, nil)
 }
 
 // Mint makes a connection.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sophia/hostd/doctor"
 	"sophia/messages"
 	"sophia/messages/problem"
 )
@@ -22,6 +23,12 @@ func (s *Server) routes() {
 			return Status{}, notAvailable("status")
 		}
 		return s.Services.Status(r.Context())
+	}))
+	s.mux.HandleFunc("GET "+Root+"/doctor", handle(s, 200, func(r *http.Request, _ none) (doctor.Daemon, error) {
+		if s.Services.Doctor == nil {
+			return doctor.Daemon{}, notAvailable("doctor")
+		}
+		return s.Services.Doctor(r.Context(), r.URL.Query().Get("full") == "true")
 	}))
 	if c := s.Services.Connections; c != nil {
 		s.connectionRoutes(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"sophia/hostd/doctor"
 	"sophia/messages"
 	"sophia/messages/secret"
 )
@@ -20,6 +21,9 @@ type Services struct {
 	Journal     Journal
 	Tools       Tools
 	Harnesses   Harnesses
+	// Doctor tells what the daemon knows of its own health; full makes the long
+	// checks too: every byte of the store and of the adopted harnesses.
+	Doctor func(ctx context.Context, full bool) (doctor.Daemon, error)
 }
 
 // Connections mints and revokes. Mint returns the bearer this once; the caller

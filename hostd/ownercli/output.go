@@ -83,10 +83,11 @@ func (a *App) style(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (a *App) dim(s string) string   { return a.style("2", s) }
-func (a *App) bold(s string) string  { return a.style("1", s) }
-func (a *App) green(s string) string { return a.style("32", s) }
-func (a *App) red(s string) string   { return a.style("31", s) }
+func (a *App) dim(s string) string    { return a.style("2", s) }
+func (a *App) bold(s string) string   { return a.style("1", s) }
+func (a *App) green(s string) string  { return a.style("32", s) }
+func (a *App) red(s string) string    { return a.style("31", s) }
+func (a *App) yellow(s string) string { return a.style("33", s) }
 
 // oneLine makes text of others safe to print in one line.
 func oneLine(s string) string { return ownertext.Plain(s, false) }

@@ -2,6 +2,7 @@ package ownercli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 daemon not reachable, 5 time
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
 	root.AddCommand(
-		newUp(a), newDown(a), newStatus(a),
+		newUp(a), newDown(a), newStatus(a), newDoctor(a),
 		newConnection(a), newConnect(a),
 		newAgent(a), newWorkspace(a), newHarness(a),
 		newApproval(a), newJournal(a), newTool(a),
@@ -84,6 +85,9 @@ func Run(ctx context.Context, a *App, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ownertext.ExitDone
+	}
+	if errors.Is(err, errShown) {
+		return ownertext.ExitFailed
 	}
 	if problem.CodeOf(err) == "" && isUsage(err) {
 		err = usage("%v", err)
