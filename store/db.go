@@ -331,7 +331,11 @@ func (db *DB) commitSome(jobs []Job, out []Outcome) int {
 		}
 		db.log.Error("commit failed", "error", err)
 		p := problem.Wrap(err, "write_too_big", "these writes do not fit one commit").WithHint("Write them one by one, or in several parts.")
-		if !errors.Is(err, engine.ErrTooBig) {
+		switch {
+		case errors.Is(err, engine.ErrTooBig):
+		case errors.Is(err, engine.ErrNoSpace):
+			p = problem.Wrap(err, "disk_full", "the disk is full, so this was not saved").WithHint("Free some space; nothing that was saved is lost.")
+		default:
 			// After a failed sync nobody knows what is on disk, and trying again
 			// proves nothing: the kernel may have dropped the pages.
 			p = problem.Wrap(err, "store_write_failed", "the write could not be saved; whether it is on disk is unknown until the next start").

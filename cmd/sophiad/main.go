@@ -75,8 +75,12 @@ func start() error {
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
+	case err = <-d.fatal:
 	case <-d.tree.Done():
-		log.Error("the supervision tree gave up", "err", d.tree.Err())
+		err = problem.Wrap(d.tree.Err(), "supervision_gave_up", "the supervision tree gave up")
 	}
-	return d.close()
+	if err != nil {
+		log.Error("can't go on", "err", err)
+	}
+	return errors.Join(err, d.close())
 }

@@ -19,7 +19,20 @@ func (w writerLookup) Write(ctx context.Context, cause store.Cause, f func(*stor
 	if root == nil {
 		return store.Receipt{}, problem.New("store_unavailable", "the daemon is starting").WithHint("Try again in a moment.")
 	}
-	return writer.New(root.Lookup(writer.ID)).Write(ctx, cause, f)
+	receipt, err := writer.New(root.Lookup(writer.ID)).Write(ctx, cause, f)
+	if problem.CodeOf(err) == "store_write_failed" {
+		w.d.fail(err)
+	}
+	return receipt, err
+}
+
+// fail ends the daemon: a store whose last commit is in doubt answers nothing
+// more, and only a new start finds out what is on disk.
+func (d *sophiad) fail(err error) {
+	select {
+	case d.fatal <- err:
+	default: // it is ending already
+	}
 }
 
 func system(reason string) store.Cause { return store.System("sophiad", reason) }

@@ -78,8 +78,8 @@ func (h *Host) TerminalSocket(launch string) string {
 	return filepath.Join(h.folder(launch), terminalSocket)
 }
 
-// Ready says whether launches can run here at all: systemd answers, and the
-// daemon is a unit of it that launches can be bound to.
+// Ready says whether launches can run here at all: systemd answers, and launches
+// can be bound to the daemon.
 func (h *Host) Ready(ctx context.Context) error {
 	_, err := h.daemonUnit(ctx)
 	return err
@@ -91,8 +91,9 @@ func (h *Host) daemonUnit(ctx context.Context) (string, error) {
 	}
 	own, err := h.Units.OwnUnit(ctx)
 	if err == nil && own == "" {
-		err = problem.New("daemon_not_supervised", "the daemon does not run as a systemd unit, so a launch could outlive it").
-			WithHint("Start it as a service: sophia down, then sophia up.")
+		// A daemon that was started from a shell: its scope binds launches to it
+		// as a service would.
+		own, err = h.Units.EnterScope(ctx)
 	}
 	return own, err
 }

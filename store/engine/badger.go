@@ -10,12 +10,19 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+	"golang.org/x/sys/unix"
 
 	"sophia/messages/problem"
 )
 
 // memTable bounds one batch (15 % of it) and what is replayed after a kill.
 const memTable = 32 << 20
+
+// reserve is the free space, in bytes, without which nothing is committed.
+// badger writes its log through a mapping of a sparse file: on a full disk that
+// is not an error but a SIGBUS, which ends the process. A commit can take a new
+// log and a table flushed from memory.
+const reserve = 3 * memTable
 
 // Badger opens the embedded engine in dir. Only one process at a time can have
 // it open, not even for reading: another one gets store_locked.
@@ -43,16 +50,23 @@ func Badger(dir string, log *slog.Logger) (Engine, error) {
 		return nil, problem.Wrap(err, "store_not_opened", "the store in %s can't be opened", dir).
 			WithHint("Restore it from a backup, or move the folder away to begin with an empty one.")
 	}
-	return &badgerEngine{db: db}, nil
+	return &badgerEngine{db: db, dir: dir}, nil
 }
 
-type badgerEngine struct{ db *badger.DB }
+type badgerEngine struct {
+	db  *badger.DB
+	dir string
+}
 
 func (e *badgerEngine) Snapshot() Snapshot {
 	return &badgerSnapshot{txn: e.db.NewTransaction(false)}
 }
 
 func (e *badgerEngine) Apply(ops []Op) error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(e.dir, &disk); err == nil && disk.Bavail*uint64(disk.Bsize) < reserve {
+		return ErrNoSpace
+	}
 	txn := e.db.NewTransaction(true)
 	defer txn.Discard()
 	for _, op := range ops {

@@ -6,6 +6,10 @@ import "errors"
 // (see Engine.Limit).
 var ErrTooBig = errors.New("engine: the batch is too big for one commit")
 
+// ErrNoSpace is returned by Apply, which then has written nothing, while the
+// disk is too full to be sure of the commit.
+var ErrNoSpace = errors.New("engine: the disk is full")
+
 // Op sets a key, or deletes it when Value is nil.
 type Op struct {
 	Key   []byte
