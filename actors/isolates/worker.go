@@ -35,9 +35,9 @@ type (
 	finished struct{ err error }
 )
 
-// notBegun answers a job whose snippet was not looked at: another worker may
+// errNotBegun answers a job whose snippet was not looked at: another worker may
 // have it.
-var notBegun = errors.New("isolates: the worker ended before the snippet began")
+var errNotBegun = errors.New("isolates: the worker ended before the snippet began")
 
 // worker owns one process for its whole life, and uses it once.
 type worker struct {
@@ -81,7 +81,7 @@ func (w *worker) Receive(c *actor.Context) {
 		supervise.Exit(c, nil)
 	case job:
 		if w.state != lent {
-			supervise.ReplyTo(c).Send(notBegun)
+			supervise.ReplyTo(c).Send(errNotBegun)
 			return
 		}
 		w.lease.Stop()
@@ -90,7 +90,7 @@ func (w *worker) Receive(c *actor.Context) {
 	case finished:
 		select {
 		case p := <-w.jobs: // it came while the process was ending
-			p.reply.Send(notBegun)
+			p.reply.Send(errNotBegun)
 		default:
 		}
 		supervise.Exit(c, msg.err)
@@ -152,7 +152,7 @@ func (p pendingJob) perform(ctx context.Context, proc Proc, frames <-chan wire.F
 	result, began := p.job.run(ctx, proc, frames)
 	answered = true
 	if !began {
-		p.reply.Send(notBegun)
+		p.reply.Send(errNotBegun)
 		return
 	}
 	p.reply.Send(&result)

@@ -21,7 +21,6 @@ type coreModel struct {
 	rests   []action        // back-offs under way
 	told    []time.Duration // restarts, for the window
 	stops   []*kid          // since the last start
-	set     map[*kid]bool   // who must be stopped because of the last failure
 	booted  bool
 	over    bool
 	n       int

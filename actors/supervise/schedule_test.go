@@ -103,10 +103,9 @@ func (r *rig) report(ev supervise.Event) {
 
 // citizen is an actor that counts its lifecycle.
 type citizen struct {
-	r     *rig
-	id    string
-	seen  string
-	cause bool
+	r    *rig
+	id   string
+	seen string
 }
 
 func (a *citizen) Receive(c *actor.Context) {

@@ -67,10 +67,7 @@ func (t *Tree) spawn(kids []Spec) bool {
 	t.pid = actor.NewPID(t.engine.Address(), t.kind+"/supervisor#0")
 	t.engine.Spawn(func() actor.Receiver { return s }, t.kind, actor.WithID("supervisor#0"),
 		actor.WithInboxSize(8), actor.WithMaxRestarts(-1), actor.WithRestartDelay(0))
-	if !s.begun {
-		return false
-	}
-	return true
+	return s.begun
 }
 
 // admit makes a child known under its ID.

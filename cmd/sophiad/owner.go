@@ -132,7 +132,7 @@ func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerap
 	if err != nil {
 		return ownerapi.Mutation{}, err
 	}
-	body, err := ownerTools{j.d}.Call(ctx, "sophia.revert_mutation", args)
+	body, err := ownerTools(j).Call(ctx, "sophia.revert_mutation", args)
 	if err != nil {
 		return ownerapi.Mutation{}, err
 	}

@@ -42,12 +42,11 @@ const (
 
 // Parser splits a stream. The zero value is at ground.
 type Parser struct {
-	st    state
-	kind  Kind
-	long  bool
-	utf8  int // continuation bytes that the last character still needs
-	raw   []byte
-	limit int
+	st   state
+	kind Kind
+	long bool
+	utf8 int // continuation bytes that the last character still needs
+	raw  []byte
 }
 
 // Ground is true where a stream may be cut: outside every sequence and character.

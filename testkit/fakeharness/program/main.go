@@ -84,6 +84,9 @@ func table() map[string]func(string) error {
 		"run":     try("run", run),
 		"session": session,
 		"mcp":     mcp,
+		"now": func(s string) error {
+			return os.WriteFile(s, []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600)
+		},
 		"pid": func(s string) error {
 			tmp := s + ".new"
 			if err := os.WriteFile(tmp, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -101,7 +104,13 @@ func table() map[string]func(string) error {
 				time.Sleep(time.Hour)
 			}
 		},
-		"exit": func(s string) error { n, err := strconv.Atoi(s); os.Exit(n); return err },
+		"exit": func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err == nil {
+				os.Exit(n)
+			}
+			return err
+		},
 		"kill": func(s string) error {
 			n, err := strconv.Atoi(s)
 			if err != nil {
@@ -364,7 +373,7 @@ func mcp(s string) error {
 		fmt.Println("mcp ended:", err)
 	}
 	in.Close()
-	err = cmd.Wait()
+	_ = cmd.Wait() // the exit code is what is shown
 	fmt.Println("mcp exit:", cmd.ProcessState.ExitCode())
 	return nil
 }
