@@ -74,7 +74,6 @@ func (s *Service) unitFile() []byte {
 	fmt.Fprintf(&b, `# Written by "sophia up".
 [Unit]
 Description=Sophia, the daemon between you and your agents
-Documentation=man:sophia(1)
 
 [Service]
 Type=exec
