@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http"
-	"os"
-	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"sophia/testkit/world"
 )
 
 // snippet composes three reads in one call, as the specification's own example
@@ -26,20 +23,13 @@ func (d *demo) showSurface(ctx context.Context, s *summary) error {
 	ctx, cancel := step(ctx)
 	defer cancel()
 	d.step("An agent's connection, and a client of another make that uses it")
-	var minted struct {
-		Connection string `json:"connection"`
-		BearerFile string `json:"bearer_file"`
-	}
-	if err := d.sophia(ctx, &minted, "connection", "mint", "Demo agent", "--profile", "assistant", "--scope", "*"); err != nil {
-		return err
-	}
-	s.Connection = minted.Connection
-	bearer, err := os.ReadFile(minted.BearerFile)
+	fmt.Fprintln(d.say, "$ sophia connection mint Demo agent --profile assistant --scope *")
+	minted, err := d.Mint(ctx, "Demo agent", "--profile", "assistant", "--scope", "*")
 	if err != nil {
 		return err
 	}
-	agent, err := mcp.NewClient(&mcp.Implementation{Name: "demo", Version: "1"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: d.mcp, HTTPClient: &http.Client{Transport: withBearer(strings.TrimSpace(string(bearer)))}}, nil)
+	s.Connection = minted.Connection
+	agent, err := world.Connect(ctx, d.mcp, minted)
 	if err != nil {
 		return err
 	}
@@ -62,7 +52,7 @@ func (d *demo) showSurface(ctx context.Context, s *summary) error {
 		Calls int     `json:"sophia_calls"`
 		MS    float64 `json:"execution_time_ms"`
 	}
-	if err := call(ctx, agent, "sophia.execute_code", map[string]any{"code": snippet}, &ran); err != nil {
+	if err := agent.Call(ctx, "sophia.execute_code", map[string]any{"code": snippet}, &ran); err != nil {
 		return err
 	}
 	s.ComposedCalls, s.ComposedHits, s.ComposedMS = ran.Calls, len(ran.Value.Hits), ran.MS
@@ -72,12 +62,12 @@ func (d *demo) showSurface(ctx context.Context, s *summary) error {
 	return d.writeAndRevert(ctx, agent, s)
 }
 
-func (d *demo) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s *summary) error {
+func (d *demo) writeAndRevert(ctx context.Context, agent *world.Agent, s *summary) error {
 	var written struct {
 		Mutations []string `json:"mutations"`
 	}
 	if err := d.gated(ctx, s, "Write wiki page", func() error {
-		return call(ctx, agent, "sophia.write_wiki_page", map[string]any{"slug": page, "title": "Demo", "body": "Written by an agent, approved by its owner."}, &written)
+		return agent.Call(ctx, "sophia.write_wiki_page", map[string]any{"slug": page, "title": "Demo", "body": "Written by an agent, approved by its owner."}, &written)
 	}); err != nil {
 		return err
 	}
@@ -89,7 +79,7 @@ func (d *demo) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s *
 		Mutations []string `json:"mutations"`
 	}
 	if err := d.gated(ctx, s, "Revert mutation", func() error {
-		return call(ctx, agent, "sophia.revert_mutation", map[string]any{"id": written.Mutations[0], "reason": "shown in the demo"}, &undone)
+		return agent.Call(ctx, "sophia.revert_mutation", map[string]any{"id": written.Mutations[0], "reason": "shown in the demo"}, &undone)
 	}); err != nil {
 		return err
 	}
@@ -98,15 +88,14 @@ func (d *demo) writeAndRevert(ctx context.Context, agent *mcp.ClientSession, s *
 	}
 	s.Mutations = []string{written.Mutations[0], undone.Mutations[0]}
 	fmt.Fprintf(d.say, "undone by %s\n", undone.Mutations[0])
-	var gone refusal
-	err := call(ctx, agent, "sophia.get_wiki_page", map[string]any{"slug": page}, nil)
+	err := agent.Call(ctx, "sophia.get_wiki_page", map[string]any{"slug": page}, nil)
 	if err == nil {
 		return fmt.Errorf("the page is still there after the revert")
 	}
-	if _, ok := err.(refusal); !ok {
+	gone, ok := errors.AsType[world.Refusal](err)
+	if !ok {
 		return err
 	}
-	gone = err.(refusal)
 	s.PageAfter = gone.Code
 	return nil
 }
@@ -125,43 +114,4 @@ func (d *demo) gated(ctx context.Context, s *summary, what string, f func() erro
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// refusal is a tool's structured error.
-type refusal struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func (r refusal) Error() string { return r.Message + " (" + r.Code + ")" }
-
-// call makes a tool call and decodes its structured content.
-func call(ctx context.Context, agent *mcp.ClientSession, tool string, args, into any) error {
-	r, err := agent.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(r.StructuredContent)
-	if err != nil {
-		return err
-	}
-	if r.IsError {
-		var why refusal
-		if err := json.Unmarshal(body, &why); err != nil {
-			return err
-		}
-		return why
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(body, into)
-}
-
-type withBearer string
-
-func (b withBearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
-	return http.DefaultTransport.RoundTrip(r)
 }

@@ -212,6 +212,13 @@ func (m *Manager) KillManager() {
 	<-m.systemd.done
 }
 
+// Freeze stops the manager's process in its tracks: it answers nobody until
+// Thaw. A fault to survive.
+func (m *Manager) Freeze() error { return m.systemd.cmd.Process.Signal(unix.SIGSTOP) }
+
+// Thaw lets a frozen manager go on.
+func (m *Manager) Thaw() error { return m.systemd.cmd.Process.Signal(unix.SIGCONT) }
+
 // Reexec makes the manager execute itself again, which drops every connection.
 func (m *Manager) Reexec(ctx context.Context) error { return m.systemctl(ctx, "daemon-reexec") }
 

@@ -6,6 +6,7 @@
 //	daemon.go   the daemon: up, its process, kill -9, the owner API
 //	screen.go   a program on a PTY, and what it printed
 //	tray.go     sophia-tray --terminal, and the owner who reads it and types the code
+//	agent.go    an agent that uses a minted connection
 //	left.go     what is left of a launch: processes, folders, control groups
 //
 // Nothing of it is the owner's of this machine. Imports: hostd and testkit.

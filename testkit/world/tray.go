@@ -25,13 +25,14 @@ var approveLine = regexp.MustCompile(`Type ([A-Z0-9]+) and Enter to approve`)
 // Approve waits until the tray shows a request whose text has what, and types
 // the code that is shown with it, as a person would.
 func (t *Tray) Approve(ctx context.Context, what string) error {
-	if err := t.answer(ctx, what); err != nil {
+	if err := t.Answer(ctx, what); err != nil {
 		return err
 	}
 	return t.Shows(ctx, "Approved")
 }
 
-func (t *Tray) answer(ctx context.Context, what string) error {
+// Answer is Approve without waiting for what comes of it.
+func (t *Tray) Answer(ctx context.Context, what string) error {
 	var code string
 	err := t.Until(ctx, func(text string) bool {
 		i := strings.LastIndex(text, what)

@@ -1,0 +1,11 @@
+// Package e2e has the end-to-end tests: the shipped programs in a private
+// systemd user manager, treated as badly as a machine and its owner can treat
+// them. It has no code of its own besides the tests and their house.
+//
+//	house_test.go       a world with a workspace, an adopted harness and a tray
+//	crash_test.go       kill -9 at every state of a launch, and in the middle of calls
+//	refusal_test.go     what is not what was approved
+//	agents_test.go      the real Codex and Claude Code: custody, pollution, confinement
+//	quiet_test.go       what outlives its unit
+//	foreground_test.go  a machine without systemd
+package e2e
