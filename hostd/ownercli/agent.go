@@ -22,7 +22,7 @@ type Attacher func(ctx context.Context, a *App, socket string, token *secret.Sec
 
 func newAgent(a *App) *cobra.Command {
 	return noun("agent", "Agents: start them, watch them, stop them",
-		newAgentCatalog(a), newAgentStart(a), newAgentAttach(a), newAgentStop(a), newAgentList(a), newAgentShow(a))
+		newAgentCatalog(a), newAgentStart(a), newAgentAttach(a), newAgentStop(a), newAgentList(a), newAgentShow(a), newAgentLogs(a))
 }
 
 type agentCatalog struct {
@@ -39,6 +39,7 @@ func newAgentCatalog(a *App) *cobra.Command {
 	}
 	c.Flags().StringVar(&o.workspace, "workspace", "", "another workspace, by id or name")
 	c.Flags().BoolVar(&o.all, "all", false, "of every workspace")
+	complete(c, "workspace", a.workspaceIDs)
 	return c
 }
 
@@ -75,6 +76,9 @@ func (o *agentCatalog) run(ctx context.Context) error {
 	}
 	catalog.Total = len(catalog.Items)
 	return o.app.print(catalog, func(w io.Writer) {
+		if len(catalog.Items) == 0 && o.app.OutTTY {
+			fmt.Fprintln(w, "No workspaces yet. Register a checkout with: sophia workspace add")
+		}
 		for _, e := range catalog.Items {
 			fmt.Fprintf(w, "%s (%s)\n", oneLine(e.Workspace.Name), oneLine(e.Workspace.ID))
 			for _, p := range e.Profiles {
@@ -98,7 +102,7 @@ func newAgentAttach(a *App) *cobra.Command {
 attach token per launch: after it was used, also by agent start, attaching is
 not possible again. Detach with Ctrl-\ d; the agent keeps running.`,
 		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
-		ValidArgsFunction: a.completeLaunches(),
+		ValidArgsFunction: a.completeLaunches(false),
 	}
 }
 
@@ -168,7 +172,7 @@ func newAgentStop(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "stop LAUNCH", Short: "Stop an agent and see that nothing of it is left", Args: exactly("launch"),
 		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
-		ValidArgsFunction: a.completeLaunches(),
+		ValidArgsFunction: a.completeLaunches(false),
 	}
 	c.Flags().BoolVar(&o.noWait, "no-wait", false, "don't wait for the end")
 	return c
@@ -231,13 +235,14 @@ func (a *App) launches(ctx context.Context) (ownerapi.Page[messages.Lease], erro
 	})
 }
 
-func (a *App) completeLaunches() cobra.CompletionFunc {
+// completeLaunches offers launches, with ended the ended ones too.
+func (a *App) completeLaunches(ended bool) cobra.CompletionFunc {
 	return completeIDs(a, func(ctx context.Context) ([]string, error) {
 		page, err := a.launches(ctx)
 		var ids []string
 		for _, l := range page.Items {
-			if !final(l.State) {
-				ids = append(ids, l.Launch)
+			if ended || !final(l.State) {
+				ids = append(ids, cobra.CompletionWithDesc(l.Launch, oneLine(fmt.Sprintf("%s (%s), %s", l.Plan.ProfileName, l.Plan.Seat, l.State))))
 			}
 		}
 		return ids, err
@@ -255,14 +260,19 @@ func (o *agentList) run(ctx context.Context) error {
 			kept = append(kept, l)
 		}
 	}
+	hidden := len(page.Items) - len(kept)
 	page.Items, page.Total = kept, len(kept)
 	return o.app.print(page, func(w io.Writer) {
-		now := time.Now()
+		now := o.app.now()
 		var rows [][]string
 		for _, l := range page.Items {
 			rows = append(rows, []string{l.Launch, l.Plan.ProfileName, l.Plan.Seat, string(l.State), ago(l.Updated, now), l.Plan.WorkspaceDir.Path})
 		}
-		o.app.table(w, []string{"LAUNCH", "AGENT", "SEAT", "STATE", "SINCE", "WORKSPACE"}, rows)
+		empty := "No agents yet. Start one with: sophia agent start"
+		if hidden > 0 {
+			empty = fmt.Sprintf("No agent is running; %d have ended, see: sophia agent list --all", hidden)
+		}
+		o.app.table(w, []string{"LAUNCH", "AGENT", "SEAT", "STATE", "SINCE", "WORKSPACE"}, rows, empty)
 	})
 }
 
@@ -273,7 +283,7 @@ func newAgentShow(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show LAUNCH", Short: "Show a launch: its plan, its states, its evidence", Args: exactly("launch"),
 		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
-		ValidArgsFunction: a.completeLaunches(),
+		ValidArgsFunction: a.completeLaunches(true),
 	}
 }
 
@@ -282,24 +292,55 @@ func (o *agentShow) run(ctx context.Context, launch string) error {
 	if err != nil {
 		return err
 	}
-	return o.app.print(l, func(w io.Writer) {
-		p := l.Plan
-		o.app.fields(w, [][2]string{
-			{"launch", l.Launch}, {"lease", l.ID}, {"state", string(l.State)}, {"why", strings.TrimSpace(l.Code + " " + l.Reason)},
-			{"agent", fmt.Sprintf("%s (%s) [%s]", p.ProfileName, p.Seat, p.Harness)},
-			{"harness", p.HarnessVersion + "  " + p.HarnessIdentity.Path}, {"sha256", p.HarnessIdentity.SHA256},
-			{"authority", fmt.Sprintf("%s/%s scope %s", p.Permission, p.Surface, scopeText(p.Scope))},
-			{"workspace", p.WorkspaceDir.Path}, {"plan", l.PlanDigest}, {"unit", l.Unit.Name}, {"connection", l.Connection},
-		})
-		if e := l.Evidence; e != nil && len(e.After) > 0 {
-			untouched := o.app.green("untouched")
-			if !e.Untouched {
-				untouched = o.app.red("changed: " + oneLine(strings.Join(e.Changed, ", ")))
-			}
-			fmt.Fprintf(w, "%s  %d config sources %s; credential %s\n", o.app.dim("evidence"), len(e.Before), untouched, oneLine(e.Credential))
-		}
-		for _, step := range l.History {
-			fmt.Fprintf(w, "%s  %s %s\n", o.app.dim(step.At.Local().Format(time.TimeOnly+".000")), step.State, oneLine(step.Why))
-		}
+	return o.app.print(l, func(w io.Writer) { o.show(w, l) })
+}
+
+func (o *agentShow) show(w io.Writer, l messages.Lease) {
+	a, p := o.app, l.Plan
+	expires := ""
+	if l.Expires != nil && !final(l.State) {
+		expires = a.at(*l.Expires)
+	}
+	a.fields(w, [][2]string{
+		{"launch", l.Launch}, {"lease", l.ID}, {"state", fmt.Sprintf("%s, %s", l.State, a.at(l.Updated))}, {"why", strings.TrimSpace(l.Reason + " " + coded(l.Code))},
+		{"lease ends", expires},
+		{"agent", fmt.Sprintf("%s (%s) [%s]", p.ProfileName, p.Seat, p.Harness)},
+		{"harness", strings.TrimSpace(p.HarnessVersion + "  " + p.HarnessIdentity.Path)}, {"sha256", p.HarnessIdentity.SHA256},
+		{"authority", fmt.Sprintf("%s/%s scope %s", p.Permission, p.Surface, scopeText(p.Scope))},
+		{"writes", map[bool]string{true: "each waits for your approval"}[p.WriteApproval == messages.WriteApprovalAlways]},
+		{"confined", p.Confine}, {"arguments", strings.Join(p.Arguments, " ")},
+		{"workspace", p.WorkspaceDir.Path}, {"plan", l.PlanDigest}, {"unit", l.Unit.Name}, {"connection", l.Connection},
 	})
+	if e := l.Evidence; e != nil && len(e.After) > 0 {
+		untouched := a.green("untouched")
+		if !e.Untouched {
+			untouched = a.red("changed: " + oneLine(strings.Join(e.Changed, ", ")))
+		}
+		fmt.Fprintf(w, "\n%s  %d config sources %s", a.dim("evidence"), len(e.Before), untouched)
+		if e.Credential != "" {
+			fmt.Fprintf(w, "; credential %s", oneLine(strings.ReplaceAll(e.Credential, "_", " ")))
+		}
+		fmt.Fprintln(w)
+	}
+	if len(l.History) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	var rows [][]string
+	for i, step := range l.History {
+		after := ""
+		if i > 0 {
+			after = "+" + step.At.Sub(l.History[i-1].At).Round(time.Millisecond).String()
+		}
+		rows = append(rows, []string{step.At.Local().Format(time.DateTime + ".000"), after, string(step.State), step.Why})
+	}
+	a.table(w, []string{"AT", "AFTER", "STATE", "WHY"}, rows, "")
+}
+
+// coded is a code as it stands behind a sentence.
+func coded(code string) string {
+	if code == "" {
+		return ""
+	}
+	return "(" + code + ")"
 }

@@ -51,6 +51,13 @@ given comes from the launch profile, see: sophia agent catalog.`,
 	f.StringVar(&o.ask.Confine, "confine", "", "standard, strict")
 	f.BoolVar(&o.ask.Isolated, "isolated", false, "a private HOME, and no instructions of the project")
 	f.BoolVar(&o.noAttach, "no-attach", false, "don't attach this terminal")
+	complete(c, "workspace", a.workspaceIDs)
+	complete(c, "profile", func(ctx context.Context) ([]string, error) { return a.profiles(ctx, o.workspace) })
+	complete(c, "harness", a.harnessIDs)
+	choices(c, "permission", string(messages.Observer), string(messages.Assistant), string(messages.Full))
+	choices(c, "tool-surface", string(messages.SurfaceCore), string(messages.SurfaceFull), string(messages.SurfaceCode))
+	choices(c, "write-approval", "profile", messages.WriteApprovalAlways)
+	choices(c, "confine", "standard", "strict")
 	return c
 }
 

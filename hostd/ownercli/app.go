@@ -27,6 +27,8 @@ type App struct {
 	Programs string // the folder of sophiad and the others
 	JSON     bool
 	Attach   Attacher
+	Now      func() time.Time // nil: time.Now
+	Columns  int              // of the terminal; 0: asked when needed, and unlimited where it can't be
 
 	dirs   *paths.Dirs
 	client *ownerapi.Client
@@ -48,6 +50,13 @@ func NewApp() (*App, error) {
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())), InTTY: term.IsTerminal(int(os.Stdin.Fd())),
 		Getenv: os.Getenv, Dir: dir, Programs: filepath.Dir(exe), Attach: attachTerminal,
 	}, nil
+}
+
+func (a *App) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
 }
 
 // Dirs are Sophia's folders, by the environment.

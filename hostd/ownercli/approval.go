@@ -2,9 +2,7 @@ package ownercli
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,14 +32,14 @@ func (o *approvalList) run(ctx context.Context) error {
 		return err
 	}
 	return o.app.print(page, func(w io.Writer) {
-		now := time.Now()
+		now := o.app.now()
 		var rows [][]string
 		for _, r := range page.Items {
 			rows = append(rows, []string{r.ID, r.Requester, r.Title, ago(r.Requested, now), ago(r.Expires, now)})
 		}
-		o.app.table(w, []string{"APPROVAL", "WHO", "WHAT", "ASKED", "EXPIRES"}, rows)
-		if o.app.OutTTY && len(rows) > 0 {
-			fmt.Fprintln(w, o.app.dim("Answer in the tray, the portal, or with: sophia-tray --terminal"))
+		o.app.table(w, []string{"APPROVAL", "WHO", "WHAT", "ASKED", "EXPIRES"}, rows, "Nothing waits for you.")
+		if len(rows) > 0 {
+			o.app.hint(w, "Answer in the tray, the portal, or with: sophia-tray --terminal")
 		}
 	})
 }

@@ -97,10 +97,18 @@ type shell struct {
 	home     string
 	dir      string
 	tty      bool
+	columns  int
+	now      func() time.Time
 	attached func(token []byte) (over bool, err error)
 }
 
 func newShell(t *testing.T, states ...messages.Lease) *shell {
+	t.Helper()
+	return newShellWith(t, func(*ownerapi.Services) {}, states...)
+}
+
+// newShellWith lets the test fill in more of the scripted daemon.
+func newShellWith(t *testing.T, fill func(*ownerapi.Services), states ...messages.Lease) *shell {
 	t.Helper()
 	home, err := os.MkdirTemp("", "oc")
 	if err != nil {
@@ -128,9 +136,9 @@ func newShell(t *testing.T, states ...messages.Lease) *shell {
 		t.Fatal(err)
 	}
 	t.Cleanup(key.Close)
-	server, err := ownerapi.New(ownerapi.Config{Owner: key.Public().(ed25519.PublicKey), Services: ownerapi.Services{
-		Launches: s.script, Workspaces: places{filepath.Join(home, "outer", "app")}, Approvals: waiting{},
-	}})
+	services := ownerapi.Services{Launches: s.script, Workspaces: places{filepath.Join(home, "outer", "app")}, Approvals: waiting{}}
+	fill(&services)
+	server, err := ownerapi.New(ownerapi.Config{Owner: key.Public().(ed25519.PublicKey), Services: services})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +163,7 @@ func (s *shell) run(line string) (code int, out, errout string) {
 	var o, e bytes.Buffer
 	a := &ownercli.App{
 		In: strings.NewReader(""), Out: &o, Err: &e, OutTTY: s.tty, InTTY: s.tty, Getenv: s.getenv, Dir: s.dir, Programs: s.home,
+		Columns: s.columns, Now: s.now,
 		Attach: func(_ context.Context, _ *ownercli.App, socket string, token *secret.Secret) (bool, error) {
 			var copied []byte
 			token.Use(func(b []byte) error { copied = append(copied, b...); return nil })

@@ -15,10 +15,10 @@ import (
 
 // Wiring is what an agent's configuration must say.
 type Wiring struct {
-	URL        string
-	BearerFile string
-	Wrapper    string // absolute path of sophia-wrapper
-	HTTP       bool   // over HTTP with $SOPHIA_BEARER, instead of the wrapper
+	URL        string `json:"url"`
+	BearerFile string `json:"bearer_file"`
+	Wrapper    string `json:"wrapper"`        // absolute path of sophia-wrapper
+	HTTP       bool   `json:"http,omitempty"` // over HTTP with $SOPHIA_BEARER, instead of the wrapper
 }
 
 func (w Wiring) args() []string { return []string{"--url", w.URL, "--bearer-file", w.BearerFile} }
@@ -30,18 +30,26 @@ type client struct {
 	file        func(a *App) string // its configuration; nil: there is none to write
 	edit        func(before []byte, w Wiring) ([]byte, error)
 	snippet     func(w Wiring) string
+	// holds says whether the configuration's entry for Sophia is this one.
+	holds func(text []byte, w Wiring) bool
+	// remove takes the entry out, and with servers the object around it if that
+	// is empty then.
+	remove func(text []byte, servers bool) ([]byte, error)
 }
 
 var clients = []client{
-	{verb: "codex", title: "Codex", toolNames: messages.DottedNames, file: codexFile, edit: editCodex, snippet: codexTable},
+	{verb: "codex", title: "Codex", toolNames: messages.DottedNames, file: codexFile, edit: editCodex, snippet: codexTable,
+		holds: codexHolds, remove: func(text []byte, _ bool) ([]byte, error) { return removeCodex(text) }},
 	{verb: "claude-code", title: "Claude Code", toolNames: messages.DottedNames,
 		file:    func(a *App) string { return filepath.Join(a.Dir, ".mcp.json") },
 		edit:    func(before []byte, w Wiring) ([]byte, error) { return editMCPServers(before, claudeEntry(w)) },
-		snippet: func(w Wiring) string { return jsonSnippet(claudeEntry(w)) }},
+		snippet: func(w Wiring) string { return jsonSnippet(claudeEntry(w)) },
+		holds:   func(text []byte, w Wiring) bool { return jsonHolds(text, claudeEntry(w)) }, remove: removeMCPServer},
 	{verb: "cursor", title: "Cursor", toolNames: messages.UnderscoreNames,
 		file:    func(a *App) string { return filepath.Join(a.Getenv("HOME"), ".cursor", "mcp.json") },
 		edit:    func(before []byte, w Wiring) ([]byte, error) { return editMCPServers(before, cursorEntry(w)) },
-		snippet: func(w Wiring) string { return jsonSnippet(cursorEntry(w)) }},
+		snippet: func(w Wiring) string { return jsonSnippet(cursorEntry(w)) },
+		holds:   func(text []byte, w Wiring) bool { return jsonHolds(text, cursorEntry(w)) }, remove: removeMCPServer},
 	{verb: "generic", title: "Agent", toolNames: messages.DottedNames},
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sophia/hostd/ownerapi"
+	"sophia/hostd/paths"
 	"sophia/messages/problem"
 )
 
@@ -84,6 +85,10 @@ func (o *connect) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	dirs, err := a.Dirs()
+	if err != nil {
+		return err
+	}
 	c, err := a.Client()
 	if err != nil {
 		return err
@@ -103,14 +108,19 @@ func (o *connect) run(ctx context.Context) error {
 		}
 		return cause
 	}
+	wiring := Wiring{URL: minted.MCP, BearerFile: minted.BearerFile, Wrapper: wrapper, HTTP: o.http}
 	if path != "" {
-		wiring := Wiring{URL: minted.MCP, BearerFile: minted.BearerFile, Wrapper: wrapper, HTTP: o.http}
-		if err := o.configure(ctx, path, wiring, wrapper, minted); err != nil {
+		if err := o.configure(ctx, dirs, path, wiring, wrapper, minted); err != nil {
 			return undo(err)
 		}
 		result.Config = path
-	} else if err := check(ctx, wrapper, minted); err != nil {
-		return undo(err)
+	} else {
+		if err := check(ctx, wrapper, minted); err != nil {
+			return undo(err)
+		}
+		if _, err := o.noted(dirs, minted, wiring, "", false, nil, nil); err != nil {
+			return undo(err)
+		}
 	}
 	result.Checked = true
 	return a.print(result, func(w io.Writer) { o.show(w, result) })
@@ -118,11 +128,9 @@ func (o *connect) run(ctx context.Context) error {
 
 // configure shows, asks, writes, checks, and puts things back when the check
 // fails.
-func (o *connect) configure(ctx context.Context, path string, wiring Wiring, wrapper string, minted ownerapi.Minted) error {
+func (o *connect) configure(ctx context.Context, dirs paths.Dirs, path string, wiring Wiring, wrapper string, minted ownerapi.Minted) error {
 	a := o.app
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // dotfiles are often links; the link stays
-	}
+	path = resolved(path) // the link stays
 	before, err := os.ReadFile(path)
 	existed := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -146,8 +154,12 @@ func (o *connect) configure(ctx context.Context, path string, wiring Wiring, wra
 			return problem.New("refused", "nothing was changed").WithHint("The connection is revoked again.")
 		}
 	}
+	note, err := o.noted(dirs, minted, wiring, path, existed, before, after) // first, so that nothing is written that can't be undone
+	if err != nil {
+		return err
+	}
 	if err := replaceFile(path, after); err != nil {
-		return problem.Wrap(err, "config_not_written", "%s can't be written", path)
+		return errors.Join(problem.Wrap(err, "config_not_written", "%s can't be written", path), note.forget(dirs))
 	}
 	if err := check(ctx, wrapper, minted); err != nil {
 		restored := error(nil)
@@ -156,7 +168,7 @@ func (o *connect) configure(ctx context.Context, path string, wiring Wiring, wra
 		} else {
 			restored = os.Remove(path)
 		}
-		return errors.Join(err, restored)
+		return errors.Join(err, restored, note.forget(dirs))
 	}
 	return nil
 }
@@ -173,7 +185,7 @@ func (o *connect) show(w io.Writer, r connectResult) {
 	if r.Export != "" {
 		fmt.Fprintf(w, "In the agent's shell:  %s\n", r.Export)
 	}
-	fmt.Fprintf(w, "%s\n", a.dim("End it with: "+a.command("connection revoke "+r.Connection.Connection)))
+	fmt.Fprintf(w, "%s\n", a.dim("Undo it with: "+a.command("disconnect "+r.Connection.Connection)))
 }
 
 // ask asks a question whose answer is no unless it is clearly yes.

@@ -2,6 +2,7 @@ package ownercli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (o *authority) flags(c *cobra.Command) {
 	f.StringSliceVar(&o.scope, "scope", []string{"*"}, "entities it sees, comma-separated; * is all")
 	f.StringVar(&o.toolNames, "tool-names", messages.DottedNames, "spelling of tool names: dotted, underscore")
 	f.DurationVar(&o.ttl, "ttl", 0, "how long it lasts, as 12h; 0 until revoked")
+	choices(c, "profile", string(messages.Observer), string(messages.Assistant), string(messages.Full))
+	choices(c, "surface", string(messages.SurfaceCore), string(messages.SurfaceFull), string(messages.SurfaceCode))
+	choices(c, "tool-names", messages.DottedNames, messages.UnderscoreNames)
 }
 
 func (o *authority) request(name string) ownerapi.MintRequest {
@@ -92,24 +96,27 @@ func (o *connectionList) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept := page.Items[:0]
+	kept := []messages.ConnectionRow{}
 	for _, row := range page.Items {
 		if o.all || row.Revoked == nil {
 			kept = append(kept, row)
 		}
 	}
+	empty := "No connections yet. Connect an agent with: sophia connect codex (or claude-code, cursor, generic)"
+	if hidden := len(page.Items) - len(kept); hidden > 0 {
+		empty = fmt.Sprintf("No connections; %d are revoked, see: sophia connection list --all", hidden)
+	}
 	page.Items, page.Total = kept, len(kept)
 	return o.app.print(page, func(w io.Writer) {
 		var rows [][]string
 		for _, c := range page.Items {
-			rows = append(rows, []string{c.Connection, c.Name, string(c.Profile), string(c.Surface), scopeText(c.Scope), connectionState(c)})
+			rows = append(rows, []string{c.Connection, c.Name, string(c.Profile), string(c.Surface), scopeText(c.Scope), connectionState(c, o.app.now())})
 		}
-		o.app.table(w, []string{"CONNECTION", "NAME", "PROFILE", "SURFACE", "SCOPE", "STATE"}, rows)
+		o.app.table(w, []string{"CONNECTION", "NAME", "PROFILE", "SURFACE", "SCOPE", "STATE"}, rows, empty)
 	})
 }
 
-func connectionState(c messages.ConnectionRow) string {
-	now := time.Now()
+func connectionState(c messages.ConnectionRow, now time.Time) string {
 	switch {
 	case c.Revoked != nil:
 		return "revoked " + ago(*c.Revoked, now)
@@ -134,20 +141,24 @@ func newConnectionRevoke(a *App) *cobra.Command {
 	o := &connectionRevoke{app: a}
 	return &cobra.Command{
 		Use: "revoke CONNECTION", Short: "Revoke a connection; its bearer fails on the next call", Args: exactly("connection"),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
-		ValidArgsFunction: completeIDs(a, func(ctx context.Context) ([]string, error) {
-			page, err := call(ctx, a, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Page[messages.ConnectionRow], error) {
-				return c.Connections(ctx)
-			})
-			var ids []string
-			for _, row := range page.Items {
-				if row.Revoked == nil {
-					ids = append(ids, row.Connection)
-				}
-			}
-			return ids, err
-		}),
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		ValidArgsFunction: completeIDs(a, a.livingConnections),
 	}
+}
+
+// livingConnections are the ids of connections that are not revoked, for
+// completion.
+func (a *App) livingConnections(ctx context.Context) ([]string, error) {
+	page, err := call(ctx, a, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Page[messages.ConnectionRow], error) {
+		return c.Connections(ctx)
+	})
+	var ids []string
+	for _, row := range page.Items {
+		if row.Revoked == nil {
+			ids = append(ids, cobra.CompletionWithDesc(row.Connection, oneLine(row.Name)))
+		}
+	}
+	return ids, err
 }
 
 func (o *connectionRevoke) run(ctx context.Context, id string) error {

@@ -141,9 +141,14 @@ func (o *doctorCommand) show(w io.Writer, r doctor.Report) {
 		case doctor.Fail:
 			state = a.red("FAIL")
 		}
-		fmt.Fprintf(w, "%s  %-*s  %s\n", state, width, c.Name, oneLine(c.Detail))
-		if c.Mend != "" {
-			fmt.Fprintf(w, "      %-*s  %s\n", width, "", a.bold(oneLine(c.Mend)))
+		lead := fmt.Sprintf("%s  %-*s  ", state, width, c.Name)
+		indent := strings.Repeat(" ", len("warn")+2+width+2)
+		for _, line := range wrapped(oneLine(c.Detail), a.columns()-len(indent)) {
+			fmt.Fprintf(w, "%s%s\n", lead, line)
+			lead = indent
+		}
+		for _, line := range wrapped(oneLine(c.Mend), a.columns()-len(indent)) {
+			fmt.Fprintf(w, "%s%s\n", indent, a.bold(line))
 		}
 	}
 	fmt.Fprintf(w, "\n%s\n", verdict(r))

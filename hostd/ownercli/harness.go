@@ -34,14 +34,18 @@ func (o *harnessList) run(ctx context.Context) error {
 	}
 	return o.app.print(page, func(w io.Writer) {
 		var rows [][]string
+		any := false
 		for _, h := range page.Items {
 			adopted := "no"
 			if h.Adopted {
-				adopted = brief(h.Tree)
+				adopted, any = brief(h.Tree), true
 			}
 			rows = append(rows, []string{h.Harness, h.Title, h.Version, adopted, h.Path})
 		}
-		o.app.table(w, []string{"HARNESS", "TITLE", "PINNED VERSION", "ADOPTED", "PROGRAM"}, rows)
+		o.app.table(w, []string{"HARNESS", "TITLE", "PINNED VERSION", "ADOPTED", "PROGRAM"}, rows, "No harnesses.")
+		if !any {
+			o.app.hint(w, "Launches run an adopted copy. Make one with: sophia harness adopt codex")
+		}
 	})
 }
 
@@ -57,8 +61,8 @@ func newHarnessAdopt(a *App) *cobra.Command {
 		Long: `adopt copies the harness's whole folder into Sophia's own, read-only, pins its
 digest, and launches from there. An upgrade of the original changes nothing
 until it is adopted again.`,
-		ValidArgs: []string{"codex", "claude-code"},
-		RunE:      func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		ValidArgsFunction: completeIDs(a, a.harnessIDs),
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	c.Flags().StringVar(&o.path, "path", "", "its executable; found on PATH when not given")
 	return c

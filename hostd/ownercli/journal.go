@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,14 +43,14 @@ func (o *journalList) run(ctx context.Context) error {
 		return err
 	}
 	return o.app.print(page, func(w io.Writer) {
-		now := time.Now()
+		now := o.app.now()
 		var rows [][]string
 		for _, m := range page.Items {
 			rows = append(rows, []string{strconv.FormatUint(m.Seq, 10), ago(m.At, now), m.Actor.Name, change(m), m.Table + " " + m.Key, reverted(m)})
 		}
-		o.app.table(w, []string{"#", "WHEN", "WHO", "WHAT", "ROW", ""}, rows)
-		if o.app.OutTTY && page.Cursor != "" {
-			fmt.Fprintln(w, o.app.dim(fmt.Sprintf("%d of %d; more with --cursor %s", len(rows), page.Total, page.Cursor)))
+		o.app.table(w, []string{"#", "WHEN", "WHO", "WHAT", "ROW", ""}, rows, "No changes yet.")
+		if page.Cursor != "" {
+			o.app.hint(w, "%d of %d; more with --cursor %s", len(rows), page.Total, page.Cursor)
 		}
 	})
 }
@@ -81,7 +80,8 @@ func newJournalShow(a *App) *cobra.Command {
 	o := &journalShow{app: a}
 	return &cobra.Command{
 		Use: "show NUMBER", Short: "Show one change: before and after", Args: exactly("number"),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		ValidArgsFunction: completeIDs(a, a.recentChanges),
 	}
 }
 
@@ -96,8 +96,8 @@ func (o *journalShow) run(ctx context.Context, number string) error {
 	}
 	return o.app.print(m, func(w io.Writer) {
 		o.app.fields(w, [][2]string{
-			{"mutation", number}, {"when", m.At.Local().Format(time.DateTime)}, {"who", m.Actor.Name + " (" + m.Actor.Connection + ")"},
-			{"what", change(m)}, {"row", m.Table + " " + m.Key}, {"why", m.Reason}, {"tool", m.Tool}, {"", reverted(m)},
+			{"change", number}, {"when", o.app.at(m.At)}, {"who", m.Actor.Name + " (" + m.Actor.Connection + ")"},
+			{"what", change(m)}, {"row", m.Table + " " + m.Key}, {"why", m.Reason}, {"tool", m.Tool}, {"since then", reverted(m)},
 		})
 		o.app.diff(w, ownertext.Indented(m.Before), ownertext.Indented(m.After))
 	})
@@ -112,7 +112,8 @@ func newJournalRevert(a *App) *cobra.Command {
 	o := &journalRevert{app: a}
 	c := &cobra.Command{
 		Use: "revert NUMBER", Short: "Undo one change; the undoing is a change too", Args: exactly("number"),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		ValidArgsFunction: completeIDs(a, a.recentChanges),
 	}
 	c.Flags().StringVar(&o.reason, "reason", "", "why, for the journal")
 	return c

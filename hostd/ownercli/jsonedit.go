@@ -70,6 +70,43 @@ func setMember(text []byte, start int, path []string, value any, indent string) 
 	return splice(text, last, last, []byte(","+member)), nil
 }
 
+// RemoveJSON removes the member at path from a JSON object and leaves every
+// other byte as it is, but for the comma. A member that is not there is no
+// error.
+func RemoveJSON(text []byte, path []string) ([]byte, error) {
+	if !json.Valid(text) {
+		return nil, errors.New("it is no well-formed JSON")
+	}
+	start := len(text) - len(bytes.TrimLeft(text, " \t\r\n"))
+	for {
+		o, err := readObject(text, start)
+		if err != nil {
+			return nil, err
+		}
+		found := -1
+		for i, m := range o.members {
+			if m.key == path[0] {
+				if found >= 0 {
+					return nil, fmt.Errorf("it names %q twice", m.key)
+				}
+				found = i
+			}
+		}
+		switch {
+		case found < 0:
+			return text, nil
+		case len(path) > 1:
+			start, path = o.members[found].valueStart, path[1:]
+		case len(o.members) == 1:
+			return splice(text, start, o.end, []byte("{}")), nil
+		case found == 0:
+			return splice(text, o.members[0].keyStart, o.members[1].keyStart, nil), nil
+		default:
+			return splice(text, o.members[found-1].valueEnd, o.members[found].valueEnd, nil), nil
+		}
+	}
+}
+
 func splice(text []byte, from, to int, with []byte) []byte {
 	out := make([]byte, 0, len(text)+len(with))
 	out = append(out, text[:from]...)

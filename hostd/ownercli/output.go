@@ -6,7 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
 
 	"sophia/hostd/ownertext"
 )
@@ -21,9 +22,9 @@ func (a *App) print(result any, human func(w io.Writer)) error {
 	return out.Flush()
 }
 
-// table aligns rows under a header on a terminal; elsewhere it is
-// tab-separated, without the header, for cut and awk.
-func (a *App) table(w io.Writer, header []string, rows [][]string) {
+// table aligns rows under a header on a terminal, where a list without rows is
+// a sentence; elsewhere it is tab-separated, without the header, for cut and awk.
+func (a *App) table(w io.Writer, header []string, rows [][]string, empty string) {
 	for _, row := range rows {
 		for i := range row {
 			row[i] = oneLine(row[i])
@@ -36,24 +37,29 @@ func (a *App) table(w io.Writer, header []string, rows [][]string) {
 		return
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(w, a.dim("(none)"))
+		fmt.Fprintln(w, empty)
 		return
 	}
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], runewidth.StringWidth(cell))
 		}
 	}
+	columns := a.columns()
 	line := func(row []string, style func(string) string) {
 		var b strings.Builder
 		for i, cell := range row {
 			b.WriteString(cell)
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+				b.WriteString(strings.Repeat(" ", widths[i]-runewidth.StringWidth(cell)+2))
 			}
 		}
-		fmt.Fprintln(w, style(b.String()))
+		text := strings.TrimRight(b.String(), " ")
+		if columns > 0 && runewidth.StringWidth(text) > columns { // a row stays one row
+			text = runewidth.Truncate(text, columns, "…")
+		}
+		fmt.Fprintln(w, style(text))
 	}
 	line(header, a.dim)
 	for _, row := range rows {
@@ -61,15 +67,43 @@ func (a *App) table(w io.Writer, header []string, rows [][]string) {
 	}
 }
 
-// fields prints label and value, one a line.
+// columns is the terminal's width, 0 when it is not known.
+func (a *App) columns() int {
+	if a.Columns > 0 {
+		return a.Columns
+	}
+	cols, _ := a.size()
+	return int(cols)
+}
+
+// fields prints label and value, one a line. What has no value is left out.
 func (a *App) fields(w io.Writer, pairs [][2]string) {
 	width := 0
 	for _, p := range pairs {
-		width = max(width, utf8.RuneCountInString(p[0]))
+		if p[1] != "" {
+			width = max(width, runewidth.StringWidth(p[0]))
+		}
 	}
 	for _, p := range pairs {
-		fmt.Fprintf(w, "%s%s  %s\n", a.dim(p[0]), strings.Repeat(" ", width-utf8.RuneCountInString(p[0])), oneLine(p[1]))
+		if p[1] != "" {
+			fmt.Fprintf(w, "%s%s  %s\n", a.dim(p[0]), strings.Repeat(" ", width-runewidth.StringWidth(p[0])), oneLine(p[1]))
+		}
 	}
+}
+
+// hint is a line about what to do next, for a person.
+func (a *App) hint(w io.Writer, format string, args ...any) {
+	if a.OutTTY {
+		fmt.Fprintln(w, a.dim(fmt.Sprintf(format, args...)))
+	}
+}
+
+// at is a time for a person: how long ago, and when.
+func (a *App) at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", ago(t, a.now()), t.Local().Format(time.DateTime))
 }
 
 func (a *App) colour() bool {
@@ -129,4 +163,31 @@ func brief(digest string) string {
 		return digest[:12]
 	}
 	return digest
+}
+
+// leastColumns is the narrowest column in which text is broken into lines.
+const leastColumns = 24
+
+// wrapped breaks text between words into lines of at most columns; in a
+// narrow column, or one of unknown width, it stays one line. No text is no line.
+func wrapped(text string, columns int) []string {
+	if text == "" {
+		return nil
+	}
+	if columns < leastColumns {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case runewidth.StringWidth(line)+1+runewidth.StringWidth(word) > columns:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
 }

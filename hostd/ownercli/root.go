@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 daemon not reachable, 5 time
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
 	root.AddCommand(
 		newUp(a), newDown(a), newStatus(a), newDoctor(a),
-		newConnection(a), newConnect(a),
+		newConnection(a), newConnect(a), newDisconnect(a),
 		newAgent(a), newWorkspace(a), newHarness(a),
 		newApproval(a), newJournal(a), newTool(a),
 	)

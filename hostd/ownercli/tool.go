@@ -13,6 +13,7 @@ import (
 
 	"sophia/hostd/ownerapi"
 	"sophia/hostd/ownertext"
+	"sophia/messages/problem"
 )
 
 func newTool(a *App) *cobra.Command {
@@ -30,7 +31,7 @@ func (a *App) completeTools() cobra.CompletionFunc {
 		page, err := a.tools(ctx)
 		var names []string
 		for _, t := range page.Items {
-			names = append(names, t.Name)
+			names = append(names, cobra.CompletionWithDesc(t.Name, oneLine(t.Summary)))
 		}
 		return names, err
 	})
@@ -48,6 +49,7 @@ func newToolList(a *App) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	c.Flags().StringVar(&o.group, "group", "", "of this capability group only")
+	complete(c, "group", a.toolGroups)
 	return c
 }
 
@@ -63,6 +65,9 @@ func (o *toolList) run(ctx context.Context) error {
 				kept = append(kept, t)
 			}
 		}
+		if len(kept) == 0 {
+			return problem.New("usage", "there is no group %q", o.group).WithValid(groupsOf(page.Items)...)
+		}
 		page.Items, page.Total = kept, len(kept)
 	}
 	return o.app.print(page, func(w io.Writer) {
@@ -70,7 +75,7 @@ func (o *toolList) run(ctx context.Context) error {
 		for _, t := range page.Items {
 			rows = append(rows, []string{t.Name, t.Group, effect(t), t.Summary})
 		}
-		o.app.table(w, []string{"TOOL", "GROUP", "EFFECT", "WHAT IT DOES"}, rows)
+		o.app.table(w, []string{"TOOL", "GROUP", "EFFECT", "WHAT IT DOES"}, rows, "No tools.")
 	})
 }
 

@@ -359,14 +359,19 @@ func stopProcess(pid int) (was, killed bool, err error) {
 	return true, true, nil
 }
 
-type status struct{ app *App }
+type status struct {
+	app  *App
+	tree bool
+}
 
 func newStatus(a *App) *cobra.Command {
 	o := &status{app: a}
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "status", Short: "Show how the daemon is", Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
+	c.Flags().BoolVar(&o.tree, "tree", false, "also every part of the supervision tree")
+	return c
 }
 
 func (o *status) run(ctx context.Context) error {
@@ -374,23 +379,54 @@ func (o *status) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.app.print(s, func(w io.Writer) {
-		unit := s.Unit
-		if unit == "" {
-			unit = "none, in the foreground"
-		}
-		o.app.fields(w, [][2]string{
-			{"pid", fmt.Sprint(s.PID)}, {"version", s.Version}, {"up since", s.Started.Local().Format(time.DateTime)}, {"unit", unit},
-			{"portal", s.Portal}, {"mcp", s.MCP},
-			{"connections", fmt.Sprint(s.Connections)}, {"workspaces", fmt.Sprint(s.Workspaces)},
-			{"agents", fmt.Sprint(s.Launches)}, {"waiting for you", fmt.Sprint(s.Waiting)}, {"changes", fmt.Sprint(s.Mutations)},
-		})
+	return o.app.print(s, func(w io.Writer) { o.show(w, s) })
+}
+
+func (o *status) show(w io.Writer, s ownerapi.Status) {
+	a := o.app
+	unit := s.Unit
+	if unit == "" {
+		unit = "none, in the foreground"
+	}
+	a.fields(w, [][2]string{
+		{"state", "running"}, {"pid", fmt.Sprint(s.PID)}, {"version", s.Version}, {"since", a.at(s.Started)}, {"unit", unit},
+		{"portal", s.Portal}, {"mcp", s.MCP},
+		{"connections", fmt.Sprint(s.Connections)}, {"workspaces", fmt.Sprint(s.Workspaces)}, {"agents", fmt.Sprint(s.Launches)},
+		{"waiting for you", fmt.Sprint(s.Waiting)}, {"changes", fmt.Sprint(s.Mutations)}, {"parts", parts(s.Tree)},
+	})
+	switch {
+	case o.tree:
+		fmt.Fprintln(w)
+		var rows [][]string
 		for _, n := range s.Tree {
 			restarts := ""
 			if n.Restarts > 0 {
-				restarts = fmt.Sprintf("  %d restarts", n.Restarts)
+				restarts = fmt.Sprint(n.Restarts)
 			}
-			fmt.Fprintf(w, "%s  %s%s\n", o.app.dim(n.State), oneLine(n.Path), restarts)
+			rows = append(rows, []string{n.Path, n.State, restarts})
 		}
-	})
+		a.table(w, []string{"PART", "STATE", "RESTARTS"}, rows, "")
+	case s.Waiting > 0:
+		a.hint(w, "What waits for you: sophia approval list")
+	case s.Connections == 0:
+		a.hint(w, "Connect an agent with: sophia connect codex (or claude-code, cursor, generic)")
+	}
+}
+
+// parts sums the supervision tree up. One that has done its work is down, and
+// that is well.
+func parts(tree []ownerapi.TreeNode) string {
+	up, text := 0, ""
+	for _, n := range tree {
+		switch {
+		case n.Restarts > 0:
+			text += fmt.Sprintf(", %s %s after %s", n.Path, n.State, counted(n.Restarts, "restart"))
+		case n.State != "up" && n.State != "down":
+			text += fmt.Sprintf(", %s %s", n.Path, n.State)
+		}
+		if n.State == "up" {
+			up++
+		}
+	}
+	return fmt.Sprintf("%d up%s", up, text)
 }

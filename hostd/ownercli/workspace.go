@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,9 +77,9 @@ func (o *workspaceList) run(ctx context.Context) error {
 	return o.app.print(page, func(w io.Writer) {
 		var rows [][]string
 		for _, ws := range page.Items {
-			rows = append(rows, []string{ws.ID, ws.Name, ws.Path, ago(ws.Created, time.Now())})
+			rows = append(rows, []string{ws.ID, ws.Name, ws.Path, ago(ws.Created, o.app.now())})
 		}
-		o.app.table(w, []string{"WORKSPACE", "NAME", "FOLDER", "ADDED"}, rows)
+		o.app.table(w, []string{"WORKSPACE", "NAME", "FOLDER", "ADDED"}, rows, "No workspaces yet. Register a checkout with: sophia workspace add")
 	})
 }
 
@@ -105,7 +104,8 @@ func (a *App) workspace(ctx context.Context, named string) (messages.Workspace, 
 		ids = append(ids, ws.ID)
 	}
 	if named != "" {
-		return messages.Workspace{}, problem.New("workspace_not_found", "there is no workspace %q", named).WithValid(ids...)
+		return messages.Workspace{}, problem.New("workspace_not_found", "there is no workspace %q", named).WithValid(ids...).
+			WithHint("Register a checkout with: sophia workspace add")
 	}
 	here, err := filepath.EvalSymlinks(a.Dir)
 	if err != nil {
