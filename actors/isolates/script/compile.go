@@ -7,6 +7,7 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
+	"sophia/actors/isolates/wrap"
 	"sophia/messages"
 )
 
@@ -31,22 +32,20 @@ type Program struct {
 // shift is text that was put into the generated code after the map was made.
 type shift struct{ line, column, by int } // 0-based
 
-const (
-	open    = "(async () => {"
-	closing = "\n})"
-)
+const open = wrap.Open
 
 // Compile returns the program, or a RunError of kind syntax with its position
 // in the code as given.
 func Compile(code string) (*Program, *messages.RunError) {
 	lines := strings.Split(code, "\n")
-	body := unfence(code)
+	body := wrap.Unfence(code)
 	p, err := compile(body, open)
 	// An object literal in statement position is a block to the parser, and a
 	// statement that folds to a constant is dropped by the printer: both may be
 	// whole expressions.
-	if looksLikeObject(body) || err == nil && p.empty() && strings.TrimSpace(body) != "" {
-		if q, bad := compile(strings.TrimRight(body, "; \t\r\n")+"\n)", open+"return ("); bad == nil {
+	if wrap.LooksLikeObject(body) || err == nil && p.empty() && strings.TrimSpace(body) != "" {
+		prefix, object := wrap.Object(body)
+		if q, bad := compile(object, prefix); bad == nil {
 			p, err = q, nil
 		}
 	}
@@ -58,7 +57,7 @@ func Compile(code string) (*Program, *messages.RunError) {
 }
 
 func compile(body, prefix string) (*Program, *api.Message) {
-	r := api.Transform(prefix+body+closing, api.TransformOptions{
+	r := api.Transform(wrap.Around(prefix, body), api.TransformOptions{
 		Loader:         api.LoaderTS,
 		Target:         api.ES2022,
 		Sourcefile:     Name,
@@ -149,26 +148,6 @@ func (p *Program) finish(head, inner string) {
 		p.shift = shift{line: strings.Count(head+inner[:at], "\n"), column: 2, by: len("return ")}
 		p.JS = head + inner[:at] + "return " + last + "});"
 	}
-}
-
-// unfence blanks the fences of a Markdown code block that is all of the code.
-// The lines stay, so that line numbers do.
-func unfence(code string) string {
-	trimmed := strings.TrimSpace(code)
-	if !strings.HasPrefix(trimmed, "```") || !strings.HasSuffix(trimmed, "```") {
-		return code
-	}
-	first, rest, found := strings.Cut(trimmed, "\n")
-	if !found || strings.Contains(first[3:], "`") {
-		return code
-	}
-	blank := strings.Count(code[:strings.Index(code, "```")], "\n") + 1
-	return strings.Repeat("\n", blank) + strings.TrimSuffix(rest, "```")
-}
-
-func looksLikeObject(body string) bool {
-	t := strings.TrimRight(strings.TrimSpace(body), "; \t\r\n")
-	return strings.HasPrefix(t, "{") && strings.HasSuffix(t, "}")
 }
 
 type sourceMap struct {

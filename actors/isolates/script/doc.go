@@ -13,5 +13,5 @@
 // daemon: a snippet of 100,000 opening brackets can exhaust a parser's stack,
 // and a Go stack overflow ends the process.
 //
-// Imports: esbuild, messages.
+// Imports: esbuild, messages, wrap.
 package script
