@@ -44,7 +44,7 @@ lint:
     go vet ./...
     go run {{staticcheck}} ./...
 
-# Measure one part against its peers: store, mcp, isolate, supervise
+# Measure one part against its peers: store, mcp, isolate, launch, supervise, terminal
 bench NAME *ARGS: setup build
     @go run ./testkit/bench/{{NAME}} {{ARGS}}
 
