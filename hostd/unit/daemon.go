@@ -2,6 +2,7 @@ package unit
 
 import (
 	"context"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 
@@ -14,9 +15,36 @@ type DaemonSpec struct {
 	Environment []string // NAME=value
 }
 
+// forgetWait bounds the wait for systemd to forget an earlier daemon: its
+// agents may take their time to stop.
+const (
+	forgetWait = StopTimeout + 5*time.Second
+	forgetPoll = 50 * time.Millisecond
+)
+
 // StartDaemon starts sophiad as DaemonUnit without a unit file, and returns when
-// systemd has executed it. A failed unit of that name is forgotten first.
+// systemd has executed it. A failed unit of that name is forgotten first. The
+// name is taken until the last agent of a daemon that was killed has stopped,
+// because its unit is bound to that daemon's: StartDaemon waits for it.
 func (m *Manager) StartDaemon(ctx context.Context, s DaemonSpec) error {
+	bounded, cancel := context.WithTimeout(ctx, forgetWait)
+	defer cancel()
+	tick := time.NewTicker(forgetPoll)
+	defer tick.Stop()
+	for {
+		err := m.startDaemon(ctx, s)
+		if problem.CodeOf(err) != "unit_exists" {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-bounded.Done():
+			return err
+		}
+	}
+}
+
+func (m *Manager) startDaemon(ctx context.Context, s DaemonSpec) error {
 	conn, _, err := m.connection(ctx)
 	if err != nil {
 		return err
