@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"sync"
+	"time"
 
 	"sophia/hostd/terminal/vt"
 )
@@ -10,10 +11,6 @@ import (
 // DefaultBacklog is how much output is kept, in bytes: 256 KiB, from the
 // specification.
 const DefaultBacklog = 256 << 10
-
-// dropAtLeast is the smallest frame that is dropped from the ring: dropping
-// exactly what a write needs would cut the ring at each write.
-const dropAtLeast = 4 << 10
 
 // Backlog keeps the newest output and the modes in force where it begins.
 // Writing never waits for a reader. It outlives the actors around it.
@@ -26,9 +23,8 @@ type Backlog struct {
 	Clipboard bool
 
 	mu     sync.Mutex
-	ring   ring
-	base   *vt.Tracker // at the ring's beginning
-	now    *vt.Tracker // at its end
+	kept   pieces
+	now    *vt.Tracker // at the stream's end
 	size   Size
 	feed   *Feed
 	closed bool
@@ -38,56 +34,20 @@ type Backlog struct {
 // NewBacklog returns an empty backlog of at most limit bytes for a terminal of
 // the given size.
 func NewBacklog(limit int, size Size) *Backlog {
-	b := &Backlog{ring: ring{buf: make([]byte, 0, min(limit, 16<<10)), limit: limit}, base: vt.NewTracker(), now: vt.NewTracker(), size: size}
+	b := &Backlog{kept: newPieces(limit), now: vt.NewTracker(), size: size}
 	b.now.OnQuery = b.query
 	return b
 }
 
 // Write takes output of the PTY. It never fails and never waits.
 func (b *Backlog) Write(p []byte) (int, error) {
-	n := len(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.now.Write(p)
-	if over := b.ring.len() + len(p) - b.ring.limit; over > 0 {
-		b.drop(max(over, dropAtLeast))
+	b.kept.write(p, b.now)
+	if b.feed != nil && len(p) > 0 {
+		b.feed.append(p)
 	}
-	if b.ring.len() == 0 { // the stream is cut in p, or in a sequence that is longer than the ring
-		p = b.skip(p)
-	}
-	b.ring.append(p)
-	if b.feed != nil {
-		b.feed.append(p, b)
-	}
-	return n, nil
-}
-
-// drop takes the oldest n bytes and as many more as it needs to end where the
-// stream may be cut.
-func (b *Backlog) drop(n int) {
-	b.ring.drop(min(n, b.ring.len()), b.base.Write)
-	for !b.cut() && b.ring.len() > 0 {
-		b.ring.drop(1, b.base.Write)
-	}
-}
-
-// skip passes over the part of p that can't be kept and returns the rest.
-func (b *Backlog) skip(p []byte) []byte {
-	if n := len(p) - b.ring.limit; n > 0 {
-		b.base.Write(p[:n])
-		p = p[n:]
-	}
-	for len(p) > 0 && !b.base.Ground() {
-		b.base.Write(p[:1])
-		p = p[1:]
-	}
-	return p
-}
-
-// cut: never inside a sequence or a character, nor within a synchronized
-// update while that is short enough to be kept whole.
-func (b *Backlog) cut() bool {
-	return b.base.Ground() && (!b.base.Synchronized() || b.ring.len() < b.ring.limit/2)
+	return len(p), nil
 }
 
 func (b *Backlog) query(k vt.Kind, raw []byte) {
@@ -115,20 +75,31 @@ func (b *Backlog) Snapshot() []byte {
 }
 
 func (b *Backlog) snapshot() []byte {
-	out := b.base.Preamble()
-	f := vt.Filter{Drop: func(k vt.Kind, raw []byte) bool {
-		return vt.Query(k, raw) || !b.Clipboard && vt.Clipboard(k, raw)
-	}}
-	b.ring.each(func(p []byte) { out = f.Append(out, p) })
+	out, _ := b.replay(nil)
 	return out
 }
+
+// replay appends modes and backlog to dst and returns the filter that goes on
+// with what follows: what it holds back comes with its end.
+func (b *Backlog) replay(dst []byte) ([]byte, vt.Filter) {
+	dst = append(dst, b.kept.base(b.now).Preamble()...)
+	f := vt.Filter{Drop: func(k vt.Kind, raw []byte) bool { return vt.Query(k, raw) || b.drop(k, raw) }}
+	b.kept.each(func(p []byte) { dst = f.Append(dst, p) })
+	if b.kept.lost {
+		f = b.now.Filter()
+	}
+	f.Drop = b.drop
+	return dst, f
+}
+
+func (b *Backlog) drop(k vt.Kind, raw []byte) bool { return !b.Clipboard && vt.Clipboard(k, raw) }
 
 // Text is the backlog as a person would read it, without control sequences.
 func (b *Backlog) Text() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var raw []byte
-	b.ring.each(func(p []byte) { raw = append(raw, p...) })
+	b.kept.each(func(p []byte) { raw = append(raw, p...) })
 	return vt.Plain(raw)
 }
 
@@ -139,13 +110,21 @@ func (b *Backlog) Close(exit Exit) {
 	defer b.mu.Unlock()
 	b.closed, b.exit = true, exit
 	if b.feed != nil {
-		b.feed.wake()
+		b.feed.end()
 	}
 }
 
-// maxPending is how far a viewer may fall behind, in bytes, before it is given
-// a snapshot of the present in place of what it missed.
-const maxPending = 1 << 20
+// A viewer that falls behind by burst bytes, or is sent more than that in a
+// window, is given the present ten times a second in place of every byte:
+// nobody reads four megabytes a second, and what showing them costs the machine
+// would be taken from the agent. That is over as soon as no more than calm
+// bytes come in a pause.
+const (
+	burst  = 1 << 20
+	window = 250 * time.Millisecond
+	calm   = 64 << 10
+	pause  = 100 * time.Millisecond
+)
 
 // Feed is what one viewer is sent.
 type Feed struct {
@@ -153,7 +132,12 @@ type Feed struct {
 	filter  vt.Filter
 	pending []byte
 	fresh   bool // the next is a snapshot
+	flood   bool
+	since   time.Time // beginning of the window
+	count   int       // bytes in the window
 	ready   chan struct{}
+	over    chan struct{} // closed when nothing is worth a pause any more
+	rest    *time.Timer   // of Next alone: the pause after what it gave last
 }
 
 // Attach returns the feed of a viewer, which begins with a snapshot. There is
@@ -161,12 +145,15 @@ type Feed struct {
 func (b *Backlog) Attach() *Feed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := &Feed{b: b, fresh: true, ready: make(chan struct{}, 1)}
+	f := &Feed{b: b, fresh: true, ready: make(chan struct{}, 1), over: make(chan struct{})}
 	if b.feed != nil {
-		b.feed.wake()
+		b.feed.end()
 	}
 	b.feed = f
 	f.wake()
+	if b.closed {
+		f.end()
+	}
 	return f
 }
 
@@ -177,7 +164,7 @@ func (f *Feed) Detach() {
 	if f.b.feed == f {
 		f.b.feed = nil
 	}
-	f.wake()
+	f.end()
 }
 
 // Exit is how the harness ended, once it has.
@@ -196,9 +183,22 @@ func (f *Feed) Next(ctx context.Context, dst []byte) (out []byte, more bool) {
 		case <-ctx.Done():
 			return nil, false
 		}
+		if f.rest != nil {
+			select {
+			case <-f.rest.C:
+			case <-f.over:
+			case <-ctx.Done():
+				return nil, false
+			}
+			f.rest = nil
+		}
 		f.b.mu.Lock()
 		out, more = f.take(dst[:0])
+		flood := f.flood
 		f.b.mu.Unlock()
+		if flood {
+			f.rest = time.NewTimer(pause)
+		}
 		if len(out) > 0 || !more {
 			return out, more
 		}
@@ -210,19 +210,13 @@ func (f *Feed) take(dst []byte) ([]byte, bool) {
 		return nil, false
 	}
 	if f.fresh {
-		f.fresh, f.pending = false, f.pending[:0]
-		// Sequences that are not complete yet go on in what follows: this filter
-		// has seen them, so what it holds back comes with their end.
-		f.filter = vt.Filter{Drop: f.drop}
-		dst = append(dst, f.b.base.Preamble()...)
-		replay := vt.Filter{Drop: func(k vt.Kind, raw []byte) bool { return vt.Query(k, raw) || f.drop(k, raw) }}
-		f.b.ring.each(func(p []byte) { dst = replay.Append(dst, p) })
-		f.filter = replay
-		f.filter.Drop = f.drop
+		f.fresh = false
+		dst, f.filter = f.b.replay(dst)
 	} else {
 		dst = append(dst, f.pending...)
-		f.pending = f.pending[:0]
+		f.flood = false
 	}
+	f.pending = f.pending[:0]
 	if f.b.closed {
 		f.wake() // the next call finds the end
 		return dst, len(dst) > 0
@@ -230,16 +224,21 @@ func (f *Feed) take(dst []byte) ([]byte, bool) {
 	return dst, true
 }
 
-func (f *Feed) drop(k vt.Kind, raw []byte) bool { return !f.b.Clipboard && vt.Clipboard(k, raw) }
-
-func (f *Feed) append(p []byte, b *Backlog) {
-	if !f.fresh {
-		f.pending = f.filter.Append(f.pending, p)
-		if len(f.pending) > maxPending {
-			f.fresh, f.pending = true, nil
-		}
-	}
+func (f *Feed) append(p []byte) {
 	f.wake()
+	if f.fresh {
+		return
+	}
+	now := time.Now()
+	if now.Sub(f.since) > window {
+		f.since, f.count = now, 0
+	}
+	f.count += len(p)
+	f.pending = f.filter.Append(f.pending, p)
+	behind := len(f.pending)
+	if behind > burst || f.count > burst || f.flood && behind > calm {
+		f.fresh, f.flood, f.pending, f.count = true, true, nil, 0
+	}
 }
 
 func (f *Feed) wake() {
@@ -247,4 +246,14 @@ func (f *Feed) wake() {
 	case f.ready <- struct{}{}:
 	default:
 	}
+}
+
+// end is also called at the end of all output.
+func (f *Feed) end() {
+	select {
+	case <-f.over:
+	default:
+		close(f.over)
+	}
+	f.wake()
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,8 +233,9 @@ func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
 		v.Out.WriteString("\x1b[23;0t\r\n")
 	}()
 	var buf []byte
+	frames := bufio.NewReaderSize(conn, 8<<10) // a short frame in one read
 	for {
-		t, p, err := ReadFrame(conn, &buf, MaxFrame)
+		t, p, err := ReadFrame(frames, &buf, MaxFrame)
 		if err != nil {
 			return exit, lost(err)
 		}

@@ -6,7 +6,8 @@
 //
 //	frame.go    the protocol: type, length, payload
 //	gate.go     the attach token: one-shot, by digest, three wrong tries
-//	backlog.go  the ring, cut where a stream may be cut; feeds; queries
+//	backlog.go  the newest output, what a viewer is sent, queries
+//	pieces.go   the stream in pieces that begin where it may be cut
 //	relay.go    the actor that serves the socket
 //	client.go   sophia agent attach
 //	detach.go   the detach key in all its encodings

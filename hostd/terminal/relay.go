@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -314,8 +315,9 @@ func (r *relay) receive(ctx context.Context, v *viewer, self *supervise.Ref) {
 	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
 	defer stop()
 	var buf []byte
+	frames := bufio.NewReaderSize(v.conn, 1<<10) // a keystroke in one read
 	for {
-		t, p, err := ReadFrame(v.conn, &buf, inputSize)
+		t, p, err := ReadFrame(frames, &buf, inputSize)
 		if err != nil {
 			return
 		}

@@ -63,15 +63,18 @@ const (
 // Parse reads the next bytes of the stream.
 func (p *Parser) Parse(b []byte, h Handler) {
 	for len(b) > 0 {
-		switch p.st {
-		case ground:
-			b = p.text(b, h)
-		case str:
-			b = p.body(b, h)
-		default:
-			b = p.control(b, h)
-		}
+		b = p.step(b, h)
 	}
+}
+
+func (p *Parser) step(b []byte, h Handler) []byte {
+	switch p.st {
+	case ground:
+		return p.text(b, h)
+	case str:
+		return p.body(b, h)
+	}
+	return p.control(b, h)
 }
 
 // text takes everything up to the next ESC at once: that is the fast path.

@@ -67,6 +67,40 @@ func (t *Tracker) reset() {
 // Write reads the next bytes of the stream.
 func (t *Tracker) Write(b []byte) { t.p.Parse(b, t) }
 
+// WriteToCut reads b up to the first place found where the stream may be cut:
+// at ground, and outside of a synchronized update unless those don't matter. It
+// returns how much it has read.
+func (t *Tracker) WriteToCut(b []byte, anyGround bool) (n int, cut bool) {
+	for rest := b; len(rest) > 0; {
+		rest = t.p.step(rest, t)
+		if t.p.Ground() && (anyGround || !t.Synchronized()) {
+			return len(b) - len(rest), true
+		}
+	}
+	return len(b), false
+}
+
+// Clone is a tracker of its own at the same place, which is at ground. It asks
+// nothing.
+func (t *Tracker) Clone() *Tracker {
+	c := *t
+	c.OnQuery, c.p = nil, Parser{}
+	c.dec, c.ansi, c.colors = maps.Clone(t.dec), maps.Clone(t.ansi), maps.Clone(t.colors)
+	for i := range c.kitty {
+		c.kitty[i] = slices.Clone(t.kitty[i])
+	}
+	c.title = slices.Clone(t.title)
+	return &c
+}
+
+// Filter returns a filter that goes on with what follows. Of a string that is
+// too long to be kept, and has begun already, it lets nothing through.
+func (t *Tracker) Filter() Filter {
+	f := Filter{p: t.p, skip: t.p.long}
+	f.p.raw = slices.Clone(t.p.raw)
+	return f
+}
+
 // Ground is true where the stream may be cut.
 func (t *Tracker) Ground() bool { return t.p.Ground() }
 
