@@ -107,7 +107,11 @@ func (j journal) List(_ context.Context, q ownerapi.JournalQuery) (ownerapi.Page
 	page, err := r.Mutations(store.MutationQuery{Table: q.Table, Key: q.Key, Limit: q.Limit, Cursor: q.Cursor, Bind: "owner"})
 	out := ownerapi.Page[ownerapi.Mutation]{Items: []ownerapi.Mutation{}, Total: page.Total, Cursor: page.Cursor}
 	for _, e := range page.Items {
-		out.Items = append(out.Items, mutation(e))
+		m, failed := mutation(r, e)
+		if failed != nil {
+			return out, failed
+		}
+		out.Items = append(out.Items, m)
 	}
 	return out, err
 }
@@ -119,7 +123,7 @@ func (j journal) Get(_ context.Context, seq uint64) (ownerapi.Mutation, error) {
 	if err != nil {
 		return ownerapi.Mutation{}, problem.Wrap(err, "mutation_not_found", "there is no mutation %d", seq).WithHint("sophia journal list shows them.")
 	}
-	return mutation(e), nil
+	return mutation(r, e)
 }
 
 // Revert is sophia.revert_mutation, called by the owner: elevated, so it waits
@@ -147,9 +151,22 @@ func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerap
 	return j.Get(ctx, last)
 }
 
-func mutation(e store.Entry) ownerapi.Mutation {
-	return ownerapi.Mutation{Seq: e.Seq, At: e.At, Actor: e.Actor, Table: e.Table, Key: e.Key, Before: e.Before, After: e.After,
+// mutation is an entry as the owner sees it, with the last one that undid it,
+// which is in the same row's own history.
+func mutation(r *store.Reader, e store.Entry) (ownerapi.Mutation, error) {
+	m := ownerapi.Mutation{Seq: e.Seq, At: e.At, Actor: e.Actor, Table: e.Table, Key: e.Key, Before: e.Before, After: e.After,
 		Reason: e.Reason, Tool: e.Tool, Reverts: e.Reverts}
+	history, err := r.Mutations(store.MutationQuery{Table: e.Table, Key: e.Key, Reverts: true})
+	if err != nil {
+		return m, err
+	}
+	for _, later := range history.Items {
+		if later.Reverts == e.Seq {
+			m.Reverted = later.Seq
+			break
+		}
+	}
+	return m, nil
 }
 
 // ownerTools is the surface under the owner's own authority.

@@ -160,6 +160,11 @@ func (s *shell) getenv(name string) string { return map[string]string{"SOPHIA_HO
 // run runs one command line.
 func (s *shell) run(line string) (code int, out, errout string) {
 	s.t.Helper()
+	return s.runArgs(strings.Fields(line)...)
+}
+
+func (s *shell) runArgs(args ...string) (code int, out, errout string) {
+	s.t.Helper()
 	var o, e bytes.Buffer
 	a := &ownercli.App{
 		In: strings.NewReader(""), Out: &o, Err: &e, OutTTY: s.tty, InTTY: s.tty, Getenv: s.getenv, Dir: s.dir, Programs: s.home,
@@ -172,7 +177,7 @@ func (s *shell) run(line string) (code int, out, errout string) {
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
-	code = ownercli.Run(ctx, a, strings.Fields(line))
+	code = ownercli.Run(ctx, a, args)
 	return code, o.String(), e.String()
 }
 
