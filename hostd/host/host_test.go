@@ -319,6 +319,20 @@ func TestHost_ManifestCantBeReplayed(t *testing.T) {
 	if code := l.wait(); code != 0 {
 		t.Fatalf("exit code %d: %s", code, l.log.String())
 	}
+	l.log.Reset()
+	l.start()
+	if code := l.wait(); code != host.ExitRefused || !strings.Contains(l.log.String(), "manifest_missing") {
+		t.Errorf("exit code %d: %s", code, l.log.String())
+	}
+	if r := l.report(); r.Stage != messages.StageExited || r.Launch != "lp-0a1b2c" {
+		t.Errorf("a replay changed the launch's report to %+v", r)
+	}
+}
+
+// A host that never had a manifest still says why it ended.
+func TestHost_ReportsThatThereIsNoManifest(t *testing.T) {
+	l := prepare(t, "exit:0")
+	l.digest = strings.Repeat("0", 64) // none is written
 	l.start()
 	if code := l.wait(); code != host.ExitRefused || l.report().Code != "manifest_missing" {
 		t.Errorf("exit code %d, report %+v", code, l.report())

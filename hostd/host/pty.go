@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"sophia/actors/supervise"
@@ -28,15 +27,27 @@ type screen struct {
 }
 
 // openPTY makes a PTY of the given size: set before any program sees it,
-// because full-screen programs break on 0×0.
+// because full-screen programs break on 0×0. The master never blocks a thread,
+// so that deadlines end its reads; the slave is opened without a path, which
+// could mean another one in another mount namespace.
 func openPTY(size terminal.Size) (s *screen, slave *os.File, err error) {
-	master, slave, err := pty.Open()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &screen{master: master, answer: make(chan string, answers)}
+	s = &screen{master: os.NewFile(uintptr(fd), "ptmx"), answer: make(chan string, answers)}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		s.master.Close()
+		return nil, nil, err
+	}
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		s.master.Close()
+		return nil, nil, errno
+	}
+	slave = os.NewFile(peer, "pts")
 	if err := s.Resize(size); err != nil {
-		master.Close()
+		s.master.Close()
 		slave.Close()
 		return nil, nil, err
 	}

@@ -54,7 +54,11 @@ func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 	report := reporter{path: filepath.Join(filepath.Dir(manifestPath), ReportFile), now: h.Now}
 	m, err := manifest.Consume(manifestPath, digest, h.Now())
 	if err != nil {
-		return h.refuse(report, err)
+		fmt.Fprintf(h.Log, "sophia-host: %v\n", err)
+		if werr := report.refusedUnread(err); werr != nil {
+			fmt.Fprintf(h.Log, "sophia-host: the report can't be written: %v\n", werr)
+		}
+		return ExitRefused
 	}
 	report.path, report.launch = m.ReportPath, m.Launch
 	bounded, cancel := context.WithTimeout(ctx, verifyTime)
