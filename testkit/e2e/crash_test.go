@@ -34,7 +34,7 @@ func TestCrash_DaemonKilledAtEveryStateOfALaunch(t *testing.T) {
 	if err := os.Truncate(filepath.Join(h.Person, ".fake", "big"), 200<<20); err != nil {
 		t.Fatal(err)
 	}
-	escape := h.escape()
+	escape, let := h.escape(), filepath.Join(h.Home, "let")
 	for _, c := range []crash{
 		{name: "proposed", state: messages.LeaseProposed, want: messages.LeaseRefused, code: lease.CodeDaemonRestarted,
 			reach: func() (string, bool) { return h.atProposal(), false }},
@@ -62,11 +62,12 @@ func TestCrash_DaemonKilledAtEveryStateOfALaunch(t *testing.T) {
 			reach: func() (string, bool) { return h.reach(messages.LeaseRunning, "session", "forever"), true }},
 		{name: "stopping", state: messages.LeaseStopping, want: messages.LeaseEnded, code: "stopped_by_owner",
 			reach: func() (string, bool) {
-				id := h.reach(messages.LeaseRunning, "ignore-term", "session", "forever")
+				id := h.reach(messages.LeaseRunning, "ignore-term", "session", "wait:"+let)
 				h.stop(id)
 				h.until(id, messages.LeaseStopping)
 				return id, true
-			}},
+			},
+			after: func() { h.write(let, "") }},
 		{name: "quiescing", state: messages.LeaseQuiescing, want: messages.LeaseEnded, code: "stopped_by_owner",
 			reach: func() (string, bool) {
 				id := h.reach(messages.LeaseRunning, "session", "setsid:join:"+escape+";forever", "forever")

@@ -55,19 +55,23 @@ func binaries(t *testing.T) (dir string) {
 func open(t *testing.T, config string) *house {
 	t.Helper()
 	h := build(t, binaries(t))
+	h.furnish(config)
+	return h
+}
+
+// furnish starts all that a house has.
+func (h *house) furnish(config string) {
+	h.t.Helper()
 	h.configure(config)
 	if err := h.StartManager(h.ctx()); err != nil {
 		if problem.CodeOf(err) == "user_manager_unavailable" {
-			t.Skip("skipped: ", err)
+			h.t.Skip("skipped: ", err)
 		}
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	h.up()
-	h.adopt("fake", fakeharness.Build(t))
-	if err := h.StartTray(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return h
+	h.adopt("fake", fakeharness.Build(h.t))
+	h.must(h.StartTray(context.Background()))
 }
 
 // build makes a house in which nothing runs yet.

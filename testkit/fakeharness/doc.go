@@ -3,7 +3,8 @@
 // executable, so a harness contract without special rules accepts it.
 //
 // It performs the steps on its command line (or, with none, those in the
-// variable FAKEHARNESS, one a line), in order:
+// variable FAKEHARNESS, one a line), in order. $NAME is filled in from the
+// environment:
 //
 //	--version        prints "fake-harness 1.0.0" and ends
 //	print:TEXT       writes TEXT and a new line; \e is ESC, \n a new line
@@ -28,6 +29,7 @@
 //	run:PATH ARG…    runs a program and prints how it ended and what it said
 //	session          starts the MCP server of mcp.json in $FAKE_HOME and keeps its session open
 //	mcp:PATH ARG…    starts a program with pipes for stdio and prints how it ended
+//	now:PATH         writes the time, in nanoseconds since 1970, into a file
 //	pid:PATH         writes its process id into a new file
 //	sleep:SECONDS    waits
 //	forever          waits for ever

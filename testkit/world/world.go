@@ -147,13 +147,13 @@ func (w *World) Close(keep bool) error {
 		err = w.Manager.Stop()
 	}
 	if !keep {
-		err = errors.Join(err, removeAll(w.Home))
+		err = errors.Join(err, RemoveAll(w.Home))
 	}
 	return err
 }
 
-// removeAll removes a folder with read-only ones in it, as adopted harnesses are.
-func removeAll(dir string) error {
+// RemoveAll removes a folder with read-only ones in it, as adopted harnesses are.
+func RemoveAll(dir string) error {
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			return os.Chmod(path, 0o700)

@@ -31,7 +31,7 @@ func main() {
 	}
 	verbs := table()
 	for _, s := range steps {
-		verb, arg, _ := strings.Cut(s, ":")
+		verb, arg, _ := strings.Cut(os.ExpandEnv(s), ":")
 		do, ok := verbs[verb]
 		if !ok {
 			fmt.Fprintf(os.Stderr, "fake-harness: no step %q\n", s)
