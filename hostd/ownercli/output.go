@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
 
 	"sophia/hostd/ownertext"
 )
@@ -72,8 +73,15 @@ func (a *App) columns() int {
 	if a.Columns > 0 {
 		return a.Columns
 	}
-	cols, _ := a.size()
-	return int(cols)
+	f, ok := a.Out.(interface{ Fd() uintptr })
+	if !ok {
+		return 0
+	}
+	cols, _, err := term.GetSize(int(f.Fd())) // not size: a PTY without rows can have columns
+	if err != nil {
+		return 0
+	}
+	return cols
 }
 
 // fields prints label and value, one a line. What has no value is left out.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sophia/hostd/doctor"
 	"sophia/hostd/ownerapi"
 	"sophia/testkit/programs"
 	"sophia/testkit/usermanager"
@@ -119,12 +120,17 @@ func TestUp_AsUnitAgainAndAfterKill(t *testing.T) {
 	m := usermanager.Start(t)
 	r := newReal(t, "XDG_RUNTIME_DIR="+m.Getenv("XDG_RUNTIME_DIR"), "DBUS_SESSION_BUS_ADDRESS="+m.Getenv("DBUS_SESSION_BUS_ADDRESS"))
 	out := r.must("up", "--workspace", ".")
-	if !strings.Contains(out, "Sophia runs as sophia-daemon.service") || !strings.Contains(out, "added: 1 documents") || !strings.Contains(out, "sophia connect codex") {
+	if !strings.Contains(out, "Sophia runs as sophia-daemon.service") || !strings.Contains(out, "added: 1 document, 0 code modules, 0 symbols.") || !strings.Contains(out, "sophia connect codex") {
 		t.Errorf("up:\n%s", out)
 	}
 	first := r.status()
 	if first.Unit != "sophia-daemon.service" {
 		t.Errorf("unit %q", first.Unit)
+	}
+	code, told := r.output("doctor", "--json")
+	report, states := reportOf(t, told)
+	if code != 0 || report.Fail != 0 || states["systemd"] != doctor.OK || states["dbus"] != doctor.OK || states["daemon.unit"] != doctor.OK || states["lingering"] == "" {
+		t.Errorf("doctor: exit %d\n%s", code, told)
 	}
 	if out := r.must("up", "--workspace", "."); !strings.Contains(out, fmt.Sprintf("runs already, as sophia-daemon.service (pid %d)", first.PID)) {
 		t.Errorf("up again:\n%s", out)

@@ -55,8 +55,8 @@ func addedText(added ownerapi.AddedWorkspace) string {
 	if added.New {
 		verb = "added"
 	}
-	return fmt.Sprintf("%s (%s) %s: %d documents, %d code modules, %d symbols.",
-		oneLine(added.Name), added.ID, verb, added.Documents, added.Modules, added.Symbols)
+	return fmt.Sprintf("%s (%s) %s: %s, %s, %s.", oneLine(added.Name), added.ID, verb,
+		counted(added.Documents, "document"), counted(added.Modules, "code module"), counted(added.Symbols, "symbol"))
 }
 
 type workspaceList struct{ app *App }
