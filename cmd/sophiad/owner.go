@@ -106,8 +106,9 @@ func (j journal) List(_ context.Context, q ownerapi.JournalQuery) (ownerapi.Page
 	defer r.Close()
 	page, err := r.Mutations(store.MutationQuery{Table: q.Table, Key: q.Key, Limit: q.Limit, Cursor: q.Cursor, Bind: "owner"})
 	out := ownerapi.Page[ownerapi.Mutation]{Items: []ownerapi.Mutation{}, Total: page.Total, Cursor: page.Cursor}
+	undone := undoingsIn(r)
 	for _, e := range page.Items {
-		m, failed := mutation(r, e)
+		m, failed := mutation(e, undone)
 		if failed != nil {
 			return out, failed
 		}
@@ -123,7 +124,7 @@ func (j journal) Get(_ context.Context, seq uint64) (ownerapi.Mutation, error) {
 	if err != nil {
 		return ownerapi.Mutation{}, problem.Wrap(err, "mutation_not_found", "there is no mutation %d", seq).WithHint("sophia journal list shows them.")
 	}
-	return mutation(r, e)
+	return mutation(e, undoingsIn(r))
 }
 
 // Revert is sophia.revert_mutation, called by the owner: elevated, so it waits
@@ -151,22 +152,38 @@ func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerap
 	return j.Get(ctx, last)
 }
 
-// mutation is an entry as the owner sees it, with the last one that undid it,
-// which is in the same row's own history.
-func mutation(r *store.Reader, e store.Entry) (ownerapi.Mutation, error) {
-	m := ownerapi.Mutation{Seq: e.Seq, At: e.At, Actor: e.Actor, Table: e.Table, Key: e.Key, Before: e.Before, After: e.After,
-		Reason: e.Reason, Tool: e.Tool, Reverts: e.Reverts}
-	history, err := r.Mutations(store.MutationQuery{Table: e.Table, Key: e.Key, Reverts: true})
-	if err != nil {
-		return m, err
-	}
-	for _, later := range history.Items {
-		if later.Reverts == e.Seq {
-			m.Reverted = later.Seq
-			break
+func mutation(e store.Entry, undone undoings) (ownerapi.Mutation, error) {
+	reverted, err := undone.of(e)
+	return ownerapi.Mutation{Seq: e.Seq, At: e.At, Actor: e.Actor, Table: e.Table, Key: e.Key, Before: e.Before, After: e.After,
+		Reason: e.Reason, Tool: e.Tool, Reverts: e.Reverts, Reverted: reverted}, err
+}
+
+// undoings finds the last entry that undid another, which is in the same row's
+// own history. Each row's is read once.
+type undoings struct {
+	r    *store.Reader
+	rows map[[2]string]map[uint64]uint64
+}
+
+func undoingsIn(r *store.Reader) undoings { return undoings{r, map[[2]string]map[uint64]uint64{}} }
+
+func (u undoings) of(e store.Entry) (uint64, error) {
+	row := [2]string{e.Table, e.Key}
+	known, read := u.rows[row]
+	if !read {
+		history, err := u.r.Mutations(store.MutationQuery{Table: e.Table, Key: e.Key, Reverts: true})
+		if err != nil {
+			return 0, err
 		}
+		known = map[uint64]uint64{}
+		for _, later := range history.Items { // newest first
+			if known[later.Reverts] == 0 {
+				known[later.Reverts] = later.Seq
+			}
+		}
+		u.rows[row] = known
 	}
-	return m, nil
+	return known[e.Seq], nil
 }
 
 // ownerTools is the surface under the owner's own authority.
