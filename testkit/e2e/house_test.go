@@ -83,6 +83,7 @@ func build(t *testing.T, bin string) *house {
 	}
 	h := &house{World: w, t: t, dir: filepath.Join(w.Home, "work"), gate: filepath.Join(w.Home, "gate")}
 	t.Cleanup(h.close)
+	w.Dir = h.dir
 	h.write(filepath.Join(h.dir, "README.md"), "# A project\n\nIt has a needle in it.\n")
 	h.write(h.gate, "")
 	return h
