@@ -116,11 +116,11 @@ func (b *Backlog) Close(exit Exit) {
 
 // A viewer that falls behind by burst bytes, or is sent more than that in a
 // window, is given the present ten times a second in place of every byte:
-// nobody reads four megabytes a second, and what showing them costs the machine
+// nobody reads two megabytes a second, and what showing them costs the machine
 // would be taken from the agent. That is over as soon as no more than calm
 // bytes come in a pause.
 const (
-	burst  = 1 << 20
+	burst  = 512 << 10
 	window = 250 * time.Millisecond
 	calm   = 64 << 10
 	pause  = 100 * time.Millisecond
