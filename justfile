@@ -24,6 +24,7 @@ down *ARGS:
 build:
     @mkdir -p bin
     @CGO_ENABLED=0 go build {{build_flags}} -o bin/ $(for d in cmd/*/; do [ "$d" = cmd/sophia-isolate/ ] || echo "./$d"; done)
+    @tsgo=$(ls -d "${XDG_CACHE_HOME:-$HOME/.cache}"/sophia-test/npm/node_modules/@typescript/native-preview-*/lib/tsgo 2>/dev/null | head -n 1); [ -z "$tsgo" ] || ln -sf "$tsgo" bin/tsgo
     @if [ -d cmd/sophia-isolate ]; then CGO_ENABLED=1 go build {{build_flags}} -o bin/ ./cmd/sophia-isolate; fi
 
 # Both jobs, shown in about a minute (--json for a script)

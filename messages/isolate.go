@@ -44,6 +44,9 @@ type RunResult struct {
 	Error           *RunError       `json:"error,omitempty"`
 	ExecutionTimeMS float64         `json:"execution_time_ms"`
 	Memory          RunMemory       `json:"memory"`
+	// TypeCheck is what the check before the run came to: passed, failed, skipped,
+	// absent or off (actors/typecheck).
+	TypeCheck string `json:"type_check" jsonschema:"passed, failed, skipped (could not be decided), absent (no compiler here) or off"`
 }
 
 // RunCall is one Sophia call of a run, as the daemon saw it.
@@ -65,6 +68,7 @@ type RunError struct {
 	Stack   []string `json:"stack,omitempty"`  // the snippet's own frames, innermost first: "name line:column"
 	Hint    string   `json:"hint,omitempty"`
 	Limit   string   `json:"limit,omitempty"`
+	More    []string `json:"more,omitempty"` // further type errors: "line:column message"
 }
 
 // RunMemory is in bytes.

@@ -161,6 +161,7 @@ func (d *sophiad) startTree(ctx context.Context) error {
 		supervise.Spec{ID: idTrays, Tree: &supervise.TreeSpec{Policy: trays.Policy()}},
 		custody.Spec(idCustody),
 		d.launches.Spec(),
+		d.surface.checker.Spec(), // last: nothing depends on it
 	)
 	if err != nil {
 		return err

@@ -34,6 +34,8 @@ func (d *sophiad) doctor(ctx context.Context, full bool) (doctor.Daemon, error) 
 		Programs: append([]doctor.Program{ownProgram()}, d.held...), Restarts: restarted(d.tree.Snapshot(), []doctor.Restarted{}),
 		Isolates: d.poolFacts(ctx), Trays: d.hub.Subscribers(), Approval: time.Duration(d.config.Approvals.Timeout), Unquiet: []doctor.Unquiet{},
 	}
+	types := d.surface.checker.Status(ctx)
+	out.TypeCheck = &doctor.TypeCheck{On: types.On, Detail: types.Detail}
 	if own, err := d.host.Units.OwnUnit(ctx); err == nil {
 		out.Unit = own
 	}

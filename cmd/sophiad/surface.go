@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"sophia/actors/connections"
 	"sophia/actors/isolates"
 	"sophia/actors/supervise"
+	"sophia/actors/typecheck"
 	"sophia/hostd/launch"
 	"sophia/mcp/dispatch"
 	"sophia/mcp/inbox"
@@ -22,6 +24,7 @@ import (
 type surface struct {
 	vault      *wiki.Vault
 	isolates   *isolates.Service
+	checker    *typecheck.Service
 	live       *connections.Connections
 	dispatcher *dispatch.Dispatcher
 	transport  *transport.Transport
@@ -30,6 +33,7 @@ type surface struct {
 func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 	s := &surface{
 		isolates: isolates.New(isolates.Config{Spawn: isolates.Command(programs.Path("sophia-isolate")), Strict: d.config.StrictIsolates, Log: d.log}),
+		checker:  typecheck.New(typecheck.Config{Program: typecheck.Find(programs.Dir), Dir: filepath.Join(d.dirs.Runtime, "typecheck"), Log: d.log}),
 		live:     connections.New(connections.Config{}, func() *supervise.Tree { return d.sub(connections.ID)() }),
 	}
 	if err := os.MkdirAll(d.dirs.Vault(), 0o700); err != nil {
@@ -41,7 +45,7 @@ func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 	box := inbox.New(d.db, d.write)
 	all := tools.All(tools.Services{
 		Data:  tools.Data{DB: d.db, Write: d.write, Texts: d.texts, Wiki: s.vault},
-		Inbox: box, Presence: s.live, Runner: s.isolates,
+		Inbox: box, Presence: s.live, Runner: s.isolates, Checker: s.checker,
 	})
 	reg, err := registry.New(all...)
 	if err != nil {

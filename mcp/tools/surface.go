@@ -11,6 +11,7 @@ type Services struct {
 	Inbox    *inbox.Inbox
 	Presence Presence // may be nil
 	Runner   Runner
+	Checker  Checker // may be nil: scripts run unchecked
 }
 
 // All are all tools: the whole surface.
@@ -18,6 +19,6 @@ func All(s Services) []registry.Tool {
 	all := Orient(s.Data.DB, s.Inbox, s.Presence)
 	all = append(all, Coordination(s.Data.DB, s.Data.Write, s.Inbox)...)
 	all = append(all, System()...)
-	all = append(all, Execute(s.Runner)...)
+	all = append(all, Execute(s.Runner, s.Checker)...)
 	return append(all, DataTools(s.Data)...)
 }

@@ -15,7 +15,7 @@ const snippet = `const [briefing, catalog, docs] = await Promise.all([
   sophia.capabilityCatalog({ brief: true }),
   sophia.searchDocuments({ query: 'supervision tree', limit: 3, compact: true }),
 ]);
-return { sections: Object.keys(briefing).length, tools: catalog.total, hits: docs.items.map(d => d.path) };`
+return { sections: Object.keys(briefing).length, tools: catalog.total_tools, hits: docs.items.map(d => d.path) };`
 
 const page = "demo-page"
 
