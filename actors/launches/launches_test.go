@@ -1,6 +1,7 @@
 package launches
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -210,6 +211,23 @@ func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
 		}
 		if got := w.happened(); got[len(got)-1] != "removed" {
 			t.Errorf("happened %v", got)
+		}
+	})
+}
+
+// An owner may read for longer than a client waits at a time.
+func TestLaunch_AWaitThatIsOverSaysHowItStands(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if now, err := s.Wait(ctx, l.Launch, messages.LeasePending); err != nil || now.State != messages.LeasePending {
+			t.Errorf("%s, %v", now.State, err)
 		}
 	})
 }

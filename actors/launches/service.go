@@ -176,15 +176,21 @@ func (s *Service) Get(ctx context.Context, launch string) (messages.Lease, error
 	return s.Wait(ctx, launch, "")
 }
 
-// Wait returns the lease as soon as its state is another than after.
+// Wait returns the lease as soon as its state is another than after, or as it
+// is when ctx's time is over.
 func (s *Service) Wait(ctx context.Context, launch string, after messages.LeaseState) (messages.Lease, error) {
 	v, err := s.ask(ctx, launch, await{after: after})
 	if l, ok := v.(messages.Lease); ok {
 		return l, err
 	}
-	if problem.CodeOf(err) != codeNotLive {
+	if problem.CodeOf(err) != codeNotLive && !errors.Is(err, context.DeadlineExceeded) {
 		return messages.Lease{}, err
 	}
+	return s.stored(context.WithoutCancel(ctx), launch)
+}
+
+// stored finds a launch in the store. Errors: launch_not_found.
+func (s *Service) stored(ctx context.Context, launch string) (messages.Lease, error) {
 	all, err := s.p.Store.Leases(ctx)
 	if err != nil {
 		return messages.Lease{}, err
