@@ -4,24 +4,41 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"sophia/hostd/terminal"
+	"sophia/hostd/terminal/vt"
 )
 
-// Recorded sessions of real programs, 80×24. Whenever a viewer attaches, it
-// sees from then on what one sees that was there from the beginning.
-func TestSessions_AttachAnywhereShowsTheSame(t *testing.T) {
-	files, err := filepath.Glob("testdata/sessions/*.raw")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("%v, %v", files, err)
+// sessions are recordings of real programs, 80×24.
+func sessions(t *testing.T) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	for _, name := range []string{"claude-code", "codex", "htop", "less", "tmux", "vim"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "sessions", name+".raw"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = b
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			whole, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+	return out
+}
+
+// written writes a session as a PTY gives it: in pieces of any size.
+func written(b *terminal.Backlog, whole []byte, r *rand.Rand) {
+	for len(whole) > 0 {
+		n := min(len(whole), 1+r.IntN(500))
+		b.Write(whole[:n])
+		whole = whole[n:]
+	}
+}
+
+// Whenever a viewer attaches, it sees from then on what one sees that was there
+// from the beginning.
+func TestSessions_AttachAnywhereShowsTheSame(t *testing.T) {
+	for name, whole := range sessions(t) {
+		t.Run(name, func(t *testing.T) {
 			want := screen(whole)
 			r := rand.New(rand.NewPCG(1, uint64(len(whole))))
 			for range 40 {
@@ -30,11 +47,7 @@ func TestSessions_AttachAnywhereShowsTheSame(t *testing.T) {
 				b.Write(whole[:at])
 				f := b.Attach()
 				saw, _ := f.Next(t.Context(), nil)
-				for rest := whole[at:]; len(rest) > 0; {
-					n := min(len(rest), 1+r.IntN(500))
-					b.Write(rest[:n])
-					rest = rest[n:]
-				}
+				written(b, whole[at:], r)
 				b.Close(terminal.Exit{})
 				for more := true; more; {
 					var out []byte
@@ -47,4 +60,34 @@ func TestSessions_AttachAnywhereShowsTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A backlog that holds only a session's end, cut wherever it came: what the
+// program then paints, as it does when a viewer attaches, looks as if nothing
+// had been dropped.
+func TestSessions_ReplayCutAnywhereKeepsTheModes(t *testing.T) {
+	const paint = "\x1b[H\x1b[2Jpainted \x1b[3;5Hanew \x1b[1mbold\x1b[5;70Hat the margin, and on\r\n\n\n\x1b[22mlqk \x0elqk\x0f"
+	for name, whole := range sessions(t) {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(2, uint64(len(whole))))
+			for range 60 {
+				part := whole[:1+r.IntN(len(whole))]
+				if !atGround(part) {
+					continue // the program does not paint within a sequence
+				}
+				b := terminal.NewBacklog(512+r.IntN(len(part)+512), terminal.Size{Rows: 24, Cols: 80})
+				written(b, part, r)
+				if got, want := screen(append(b.Snapshot(), paint...)), screen(append(slices.Clip(part), paint...)); got != want {
+					t.Fatalf("after %d bytes a viewer sees\n%s\nwant\n%s", len(part), got, want)
+				}
+			}
+		})
+	}
+}
+
+// atGround: outside of every sequence and character.
+func atGround(stream []byte) bool {
+	tr := vt.NewTracker()
+	tr.Write(stream)
+	return tr.Ground()
 }
