@@ -156,10 +156,10 @@ func (db *DB) load(waterFile string) error {
 	if err != nil {
 		return err
 	}
-	if by, _, err := snap.Get(metaKey("tallies")); err != nil || string(by) == db.tallySignature() {
+	if by, _, err := snap.Get(metaKey("kept")); err != nil || string(by) == db.keptSignature() {
 		return err
 	}
-	return db.rebuildTallies()
+	return db.rebuildKept()
 }
 
 // checkHead compares the head with the journal: they are one commit.
@@ -222,7 +222,7 @@ func (db *DB) create(snap engine.Snapshot, waterFile string) error {
 		{Key: metaKey("seal"), Value: key},
 		{Key: metaKey("head"), Value: raw},
 		{Key: metaKey("analysis"), Value: []byte(strconv.Itoa(analysis.Version))},
-		{Key: metaKey("tallies"), Value: []byte(db.tallySignature())},
+		{Key: metaKey("kept"), Value: []byte(db.keptSignature())},
 	})
 }
 

@@ -101,6 +101,13 @@ func indexPrefix(table uint16, index int) []byte {
 	return append(tablePrefix(spaceIndex, table), byte(index))
 }
 
+// splitIndex is added to the number of an index that is split by partition.
+const splitIndex = 128
+
+func splitPrefix(table uint16, index int, partition string) []byte {
+	return appendString(indexPrefix(table, splitIndex+index), partition)
+}
+
 func ordinalKey(table uint16, key string) []byte {
 	return append(tablePrefix(spaceOrdinal, table), key...)
 }

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 
 	"sophia/messages/problem"
 )
@@ -121,6 +124,10 @@ func (t *Table[R]) list(s Source, q Query[R], only bool) (Page[R], error) {
 		if err != nil {
 			return page, err
 		}
+		if only && t.spec.Indexes[i].Split && !scope.all && q.Where == nil && q.From == nil && q.To == nil && q.Limit > 0 {
+			page.Items, err = t.topSplit(v, scope, i, q)
+			return page, err
+		}
 		prefix = q.Prefix.append(indexPrefix(t.spec.ID, i))
 	}
 	low, high := prefix, after(prefix)
@@ -203,6 +210,57 @@ func (t *Table[R]) Top(s Source, q Query[R]) ([]R, error) {
 	q.Cursor = ""
 	p, err := t.list(s, q, true)
 	return p.Items, err
+}
+
+// topSplit is Top over a split index: the first rows of each partition that the
+// scope sees, and of those the first.
+func (t *Table[R]) topSplit(v *view, scope Scope, index int, q Query[R]) ([]R, error) {
+	type entry struct{ order, key string }
+	var found []entry
+	var bad error
+	all, none := tallyPrefix(t.spec.ID, tallyAll, new(string)), []R{}
+	var visible []string
+	if err := v.scanPrefix(all, false, func(k, _ []byte) bool {
+		if p := string(k[len(all):]); scope.sees(p) {
+			visible = append(visible, p)
+		}
+		return true
+	}); err != nil {
+		return none, err
+	}
+	for _, p := range visible {
+		base := splitPrefix(t.spec.ID, index, p)
+		n := 0
+		err := v.scanPrefix(q.Prefix.append(append([]byte(nil), base...)), q.Reverse, func(k, val []byte) bool {
+			var key json.RawMessage
+			if _, key, bad = unpackRow(t.spec.Name, val); bad != nil {
+				return false
+			}
+			found = append(found, entry{string(k[len(base):]), string(key)})
+			n++
+			return n < q.Limit
+		})
+		if bad != nil || err != nil {
+			return none, errors.Join(bad, err)
+		}
+	}
+	slices.SortFunc(found, func(a, b entry) int { return strings.Compare(a.order, b.order) })
+	if q.Reverse {
+		slices.Reverse(found)
+	}
+	out := none
+	for _, e := range found[:min(len(found), q.Limit)] {
+		raw, err := getRow(v, scope, t.def, e.key)
+		if err != nil {
+			return none, err
+		}
+		r, err := decode[R](raw)
+		if err != nil {
+			return none, err
+		}
+		out = append(out, *r)
+	}
+	return out, nil
 }
 
 // First is the first row of a query; ok is false when there is none.

@@ -38,11 +38,20 @@ type Index[R any] struct {
 	Name   string
 	Values func(*R) []Tuple
 	Unique bool
+	// Split keeps it once more by partition, so that the first rows of a scope are
+	// found without going over those of others; see Top.
+	Split bool
 }
 
 // One is the common index: one tuple a row.
 func One[R any](name string, values func(*R) Tuple) Index[R] {
 	return Index[R]{Name: name, Values: func(r *R) []Tuple { return []Tuple{values(r)} }}
+}
+
+// Split is an index that is kept by partition too.
+func Split[R any](ix Index[R]) Index[R] {
+	ix.Split = true
+	return ix
 }
 
 // Table is a declared table. It is immutable and may be shared.
@@ -63,7 +72,7 @@ type Def struct {
 	change    func(tx *Tx, key string, before, after json.RawMessage) error
 	indexKeys func(key string, row json.RawMessage) ([][]byte, error)
 	partition func(row json.RawMessage) (string, error)
-	tallies   []string
+	kept      []string // tallies, and split indexes: what is made anew when it is another
 	tally     func(row json.RawMessage) ([]string, error)
 	text      func(row json.RawMessage) (string, error)
 }
@@ -74,7 +83,7 @@ func (d *Def) Name() string { return d.name }
 // Define makes a table from its declaration. A wrong one is a programming
 // error and panics.
 func Define[R any](s Spec[R]) *Table[R] {
-	if s.ID == 0 || s.Name == "" || s.Key == nil || s.Noun == "" || len(s.Indexes) > 255 || len(s.Tallies) > 254 {
+	if s.ID == 0 || s.Name == "" || s.Key == nil || s.Noun == "" || len(s.Indexes) > splitIndex || len(s.Tallies) > 254 {
 		panic(fmt.Sprintf("store: table %q is not declared completely", s.Name))
 	}
 	t := &Table[R]{spec: s}
@@ -108,7 +117,12 @@ func Define[R any](s Spec[R]) *Table[R] {
 	}
 	t.def.tally = t.tallyOf
 	for _, y := range s.Tallies {
-		t.def.tallies = append(t.def.tallies, y.Name)
+		t.def.kept = append(t.def.kept, y.Name)
+	}
+	for _, ix := range s.Indexes {
+		if ix.Split {
+			t.def.kept = append(t.def.kept, "/"+ix.Name)
+		}
 	}
 	return t
 }
@@ -145,6 +159,9 @@ func (t *Table[R]) indexKeys(key string, r *R) [][]byte {
 	for i, ix := range t.spec.Indexes {
 		for _, v := range ix.Values(r) {
 			out = append(out, append(v.append(indexPrefix(t.spec.ID, i)), key...))
+			if ix.Split {
+				out = append(out, append(v.append(splitPrefix(t.spec.ID, i, t.partition(r))), key...))
+			}
 		}
 	}
 	return out

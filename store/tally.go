@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -120,12 +122,12 @@ func (tx *Tx) addCount(key []byte, by int) error {
 	return nil
 }
 
-// tallySignature names the tallies of all tables: with others, the counts are
-// made anew.
-func (db *DB) tallySignature() string {
+// keptSignature names the tallies and split indexes of all tables: with others,
+// they are made anew.
+func (db *DB) keptSignature() string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(db.defs)) {
-		parts = append(parts, fmt.Sprintf("%d:%s", id, strings.Join(db.defs[id].tallies, ",")))
+		parts = append(parts, fmt.Sprintf("%d:%s", id, strings.Join(db.defs[id].kept, ",")))
 	}
 	return strings.Join(parts, ";")
 }
@@ -154,36 +156,65 @@ func (db *DB) counts(v *view, d *Def) (map[string]uint64, error) {
 	return out, err
 }
 
-// rebuildTallies counts all rows. It can be cut off anywhere: what they are
-// counted by is written last.
-func (db *DB) rebuildTallies() error {
+// rebuildKept counts all rows and splits the indexes. It can be cut off
+// anywhere: what they are made by is written last.
+func (db *DB) rebuildKept() error {
 	if err := db.deleteSpace(spaceTally); err != nil {
 		return err
 	}
 	snap := db.eng.Snapshot()
 	defer snap.Close()
+	v := &view{snap: snap, seal: db.seal}
+	var ops []engine.Op
+	var failed error
+	put := func(op engine.Op) bool {
+		if ops = append(ops, op); len(ops) == 5000 {
+			failed = db.eng.Apply(ops)
+			ops = nil
+		}
+		return failed == nil
+	}
 	for _, d := range db.defs {
-		counts, err := db.counts(&view{snap: snap, seal: db.seal}, d)
+		err := v.merge(indexPrefix(d.id, splitIndex), after(tablePrefix(spaceIndex, d.id)), false, func(k, _ []byte) bool {
+			return put(engine.Op{Key: bytes.Clone(k)})
+		})
+		if err = cmp.Or(err, failed); err != nil {
+			return err
+		}
+		prefix := tablePrefix(spaceRow, d.id)
+		var bad error
+		err = v.scanPrefix(prefix, false, func(k, val []byte) bool {
+			key := string(k[len(prefix):])
+			partition, raw, err := unpackRow(d.name, val)
+			var keys [][]byte
+			if err == nil {
+				keys, err = d.indexKeys(key, raw)
+			}
+			if bad = err; err != nil {
+				return false
+			}
+			for _, ik := range keys {
+				if ik[3] >= splitIndex && !put(engine.Op{Key: ik, Value: packRow(partition, []byte(key))}) {
+					return false
+				}
+			}
+			return true
+		})
+		if err = cmp.Or(err, bad, failed); err != nil {
+			return err
+		}
+		counts, err := db.counts(v, d)
 		if err != nil {
 			return err
 		}
-		var ops []engine.Op
 		for k, n := range counts {
-			ops = append(ops, engine.Op{Key: []byte(k), Value: binary.AppendUvarint(nil, n)})
-			if len(ops) == 5000 {
-				if err := db.eng.Apply(ops); err != nil {
-					return err
-				}
-				ops = nil
-			}
-		}
-		if len(ops) > 0 {
-			if err := db.eng.Apply(ops); err != nil {
-				return err
+			if !put(engine.Op{Key: []byte(k), Value: binary.AppendUvarint(nil, n)}) {
+				return failed
 			}
 		}
 	}
-	return db.eng.Apply([]engine.Op{{Key: metaKey("tallies"), Value: []byte(db.tallySignature())}})
+	put(engine.Op{Key: metaKey("kept"), Value: []byte(db.keptSignature())})
+	return cmp.Or(failed, db.eng.Apply(ops))
 }
 
 // verifyTallies compares a table's counts with its rows.

@@ -229,22 +229,23 @@ func (t *Table[R]) reindex(tx *Tx, key string, before *R, was string, after *R, 
 	val := packRow(is, []byte(key))
 	if after != nil {
 		for i, ix := range t.spec.Indexes {
-			for _, tuple := range ix.Values(after) {
-				prefix := tuple.append(indexPrefix(d.id, i))
-				if ix.Unique {
-					if err := tx.unique(d, ix.Name, prefix, key); err != nil {
-						return err
-					}
-				}
-				k := append(prefix, key...)
-				if old[string(k)] {
-					delete(old, string(k))
-					if was == is {
-						continue
-					}
-				}
-				tx.set(k, val)
+			if !ix.Unique {
+				continue
 			}
+			for _, tuple := range ix.Values(after) {
+				if err := tx.unique(d, ix.Name, tuple.append(indexPrefix(d.id, i)), key); err != nil {
+					return err
+				}
+			}
+		}
+		for _, k := range t.indexKeys(key, after) {
+			if old[string(k)] {
+				delete(old, string(k))
+				if was == is {
+					continue
+				}
+			}
+			tx.set(k, val)
 		}
 	}
 	for k := range old {

@@ -39,7 +39,7 @@ var Documents = store.Define(store.Spec[Document]{
 	Visible: func(r *Document) store.Visibility { return store.Of(r.Entity) },
 	Indexes: []store.Index[Document]{
 		store.One("path", func(r *Document) store.Tuple { return store.Tuple{r.Workspace, r.Path} }),
-		store.One("imported", func(r *Document) store.Tuple { return store.Tuple{r.Imported} }),
+		store.Split(store.One("imported", func(r *Document) store.Tuple { return store.Tuple{r.Imported} })),
 		store.One("tier", func(r *Document) store.Tuple { return store.Tuple{r.Tier, r.Workspace, r.Path} }),
 	},
 	Tallies: []store.Tally[Document]{{Name: "tier", Value: func(r *Document) string { return r.Tier }}},
@@ -86,6 +86,6 @@ var Rejections = store.Define(store.Spec[Rejection]{
 	Key:     func(r *Rejection) string { return r.ID },
 	Visible: func(r *Rejection) store.Visibility { return store.Of(r.Entity) },
 	Indexes: []store.Index[Rejection]{
-		store.One("at", func(r *Rejection) store.Tuple { return store.Tuple{r.At} }),
+		store.Split(store.One("at", func(r *Rejection) store.Tuple { return store.Tuple{r.At} })),
 	},
 })

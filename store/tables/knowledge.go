@@ -98,7 +98,7 @@ func notes(id uint16, name, noun string) *store.Table[Note] {
 		Visible: func(r *Note) store.Visibility { return store.Of(r.Entity) },
 		Text:    func(r *Note) string { return r.Entity + " " + r.Text },
 		Indexes: []store.Index[Note]{
-			store.One("status", func(r *Note) store.Tuple { return store.Tuple{r.Status, r.Rank, r.Created} }),
+			store.Split(store.One("status", func(r *Note) store.Tuple { return store.Tuple{r.Status, r.Rank, r.Created} })),
 		},
 		Tallies: []store.Tally[Note]{{Name: "status", Value: func(r *Note) string { return r.Status }}},
 	})

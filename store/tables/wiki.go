@@ -36,7 +36,7 @@ var WikiPages = store.Define(store.Spec[WikiPage]{
 	},
 	Text: func(r *WikiPage) string { return r.Title + "\n" + r.Body },
 	Indexes: []store.Index[WikiPage]{
-		store.One("updated", func(r *WikiPage) store.Tuple { return store.Tuple{r.Updated} }),
+		store.Split(store.One("updated", func(r *WikiPage) store.Tuple { return store.Tuple{r.Updated} })),
 		{Name: "link", Values: func(r *WikiPage) []store.Tuple {
 			var out []store.Tuple
 			for _, l := range r.Links {

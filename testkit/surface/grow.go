@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,8 +13,9 @@ import (
 
 // Grow makes the store that of factor workspaces: each row of the imported
 // documents and code once more per further workspace, under names of its own.
-// Passages come with their documents.
-func (s *Surface) Grow(ctx context.Context, factor int) error {
+// Passages come with their documents. The copies are about another entity when
+// one is named.
+func (s *Surface) Grow(ctx context.Context, factor int, entity string) error {
 	r := s.DB.View(store.Owner())
 	defer r.Close()
 	documents, err := tables.Documents.All(r, store.Query[tables.Document]{})
@@ -33,12 +35,15 @@ func (s *Surface) Grow(ctx context.Context, factor int) error {
 		for i := range documents {
 			d := &documents[i]
 			d.Path = prefix + original(d.Path)
+			d.Entity = cmp.Or(entity, d.Entity)
 			d.Workspace, d.ID = workspace, importdoc.ID(workspace, d.Path)
 		}
 		for i := range modules {
+			modules[i].Entity = cmp.Or(entity, modules[i].Entity)
 			modules[i].ID, modules[i].Workspace = workspace+":"+modules[i].Name, workspace
 		}
 		for i := range symbols {
+			symbols[i].Entity = cmp.Or(entity, symbols[i].Entity)
 			symbols[i].ID, symbols[i].Workspace = fmt.Sprintf("%s:%d.%s", workspace, i, symbols[i].Name), workspace
 		}
 		if err := put(ctx, s.DB, tables.Documents, documents, 32); err != nil {

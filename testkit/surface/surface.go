@@ -23,6 +23,7 @@ import (
 	"sophia/messages"
 	"sophia/store"
 	"sophia/store/blobs"
+	"sophia/store/engine"
 	"sophia/store/importcode"
 	"sophia/store/importdoc"
 	"sophia/store/tables"
@@ -35,6 +36,7 @@ type Options struct {
 	Isolate string // the program sophia-isolate; "" runs no scripts
 	Checker string // the program tsgo; "" checks no types
 	Gate    dispatch.Gate
+	Engine  engine.Engine // the embedded one in Dir by default
 }
 
 // Surface is an open one.
@@ -64,7 +66,7 @@ func Open(o Options) (_ *Surface, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.DB, err = store.Open(store.Options{Dir: filepath.Join(o.Dir, "store"), HighWater: filepath.Join(o.Dir, "highwater"), Tables: tables.All()}); err != nil {
+	if s.DB, err = store.Open(store.Options{Dir: filepath.Join(o.Dir, "store"), HighWater: filepath.Join(o.Dir, "highwater"), Tables: tables.All(), Engine: o.Engine}); err != nil {
 		return s, err
 	}
 	importdoc.Attach(s.DB, texts)
