@@ -50,7 +50,7 @@ func (s *Server) messages(w http.ResponseWriter, _ *http.Request, body []byte) {
 	call, tool, calls := s.turn(results, offered)
 	block, stop := object{"type": "text", "text": s.script.Final}, "end_turn"
 	if calls {
-		block = object{"type": "tool_use", "id": fmt.Sprintf("toolu_%s_%d", tool.name, n), "name": tool.name, "input": json.RawMessage(call.Arguments)}
+		block = object{"type": "tool_use", "id": s.callID("toolu", tool.name), "name": tool.name, "input": json.RawMessage(call.Arguments)}
 		stop = "tool_use"
 	}
 	message := object{"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": req.Model, "stop_sequence": nil}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,33 @@ func TestModel_MessagesCallsThenSaysTheFinalText(t *testing.T) {
 	got := post(t, m.URL+"/v1/messages", `{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"u","content":"oriented"}]}],`+tools+`}`)
 	if out, err := m.WaitToolOutput(context.Background()); err != nil || out.Text != "oriented" || !strings.Contains(got, "bye") {
 		t.Errorf("%+v %v %s", out, err, got)
+	}
+}
+
+func TestModel_WaitsForServersThatAreNotThereYet(t *testing.T) {
+	m := modelapi.Start(t, modelapi.Script{Calls: []modelapi.Call{{Tool: "sophia.orient"}}, Final: "bye"})
+	first := post(t, m.URL+"/v1/messages", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"Bash"},{"name":"WaitForMcpServers"}]}`)
+	if !strings.Contains(first, `"name":"WaitForMcpServers"`) {
+		t.Fatal(first)
+	}
+	id := regexp.MustCompile(`"id":"(toolu_[^"]+)"`).FindStringSubmatch(first)[1]
+	second := post(t, m.URL+"/v1/messages", `{"model":"m","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+id+`","content":"connected"}]}],"tools":[{"name":"mcp__sophia__sophia_orient"}]}`)
+	if !strings.Contains(second, `"name":"mcp__sophia__sophia_orient"`) {
+		t.Error(second)
+	}
+	if out := m.ToolOutputs(); len(out) != 0 {
+		t.Errorf("waiting counts as a result: %+v", out)
+	}
+}
+
+func TestModel_TwoSessionsHaveCallsOfTheirOwn(t *testing.T) {
+	m := modelapi.Start(t, modelapi.Script{Calls: []modelapi.Call{{Tool: "sophia.orient"}}})
+	ask := func() string {
+		got := post(t, m.URL+"/v1/messages", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"mcp__sophia__sophia_orient"}]}`)
+		return regexp.MustCompile(`"id":"(toolu_[^"]+)"`).FindStringSubmatch(got)[1]
+	}
+	if a, b := ask(), ask(); a == b {
+		t.Errorf("both are %s", a)
 	}
 }
 

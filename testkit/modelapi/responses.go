@@ -54,7 +54,7 @@ func (s *Server) responses(w http.ResponseWriter, _ *http.Request, body []byte) 
 	var item object
 	if call, tool, ok := s.turn(results, offered); ok {
 		item = object{
-			"type": "function_call", "id": fmt.Sprintf("fc_%d", n), "call_id": fmt.Sprintf("call_%s_%d", tool.name, n),
+			"type": "function_call", "id": fmt.Sprintf("fc_%d", n), "call_id": s.callID("call", tool.name),
 			"name": tool.name, "arguments": call.Arguments, "status": "completed",
 		}
 		if tool.namespace != "" {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,7 @@ type Server struct {
 	requests []Request
 	outputs  []ToolOutput
 	seen     map[string]bool
+	calls    int           // made so far, in all sessions
 	missing  error         // a scripted tool was not offered
 	changed  chan struct{} // closed and replaced at each change
 }
@@ -197,7 +199,11 @@ func (s *Server) change(f func()) {
 
 // turn takes note of the results that a request carries and says which call is
 // next, or that it is time for the final text.
-func (s *Server) turn(results []ToolOutput, offered []offer) (Call, offer, bool) {
+//
+// Claude Code asks its model before its servers are connected, and offers a
+// tool to wait for them: like a model, the mock calls that first.
+func (s *Server) turn(all []ToolOutput, offered []offer) (Call, offer, bool) {
+	results := slices.DeleteFunc(slices.Clone(all), func(r ToolOutput) bool { return strings.Contains(r.CallID, waitTool) })
 	s.change(func() {
 		for _, r := range results {
 			if !s.seen[r.CallID] {
@@ -215,6 +221,11 @@ func (s *Server) turn(results []ToolOutput, offered []offer) (Call, offer, bool)
 			return call, o, true
 		}
 	}
+	for _, o := range offered {
+		if o.name == waitTool && len(all)-len(results) < maxWaits {
+			return Call{Tool: waitTool, Arguments: "{}"}, o, true
+		}
+	}
 	names := make([]string, len(offered))
 	for i, o := range offered {
 		names[i] = o.namespace + "." + o.name
@@ -223,6 +234,20 @@ func (s *Server) turn(results []ToolOutput, offered []offer) (Call, offer, bool)
 		s.missing = fmt.Errorf("%w: %s; offered: %s", ErrNotOffered, call.Tool, strings.Join(names, ", "))
 	})
 	return Call{}, offer{}, false
+}
+
+// waitTool is Claude Code's, and maxWaits how often a session calls it.
+const (
+	waitTool = "WaitForMcpServers"
+	maxWaits = 3
+)
+
+// callID is a call's identifier, its own among all sessions.
+func (s *Server) callID(prefix, tool string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	return fmt.Sprintf("%s_%s_%d", prefix, tool, s.calls)
 }
 
 // offer is a tool that a request offers to the model.
