@@ -396,7 +396,7 @@ func (k *keeper) giveToken(r supervise.Reply) {
 	switch {
 	case k.tokenOut:
 		r.Send(problem.New("token_consumed", "the attach token of %s was already given out", k.la.id).
-			WithHint("Each launch has one token, for one terminal; the agent keeps running."))
+			WithHint("Re-attaching is not possible for this launch: each has one token, for one terminal. The agent keeps running; what it shows: sophia agent logs %s", k.la.id))
 	case k.token == nil || (k.l.State != messages.LeaseRedeeming && k.l.State != messages.LeaseRunning):
 		r.Send(problem.New("launch_not_running", "%s is %s; there is no terminal to attach to", k.la.id, k.l.State))
 	default:

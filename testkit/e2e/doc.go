@@ -7,5 +7,6 @@
 //	refusal_test.go     what is not what was approved
 //	agents_test.go      the real Codex and Claude Code: custody, pollution, confinement
 //	quiet_test.go       what outlives its unit
+//	terminal_test.go    start, attach, detach and logs in a real terminal
 //	foreground_test.go  a machine without systemd
 package e2e

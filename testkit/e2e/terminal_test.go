@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sophia/messages"
+)
+
+// pane is a terminal as people use it: a shell in a real tmux.
+type pane struct {
+	h      *house
+	socket string
+	runs   int
+}
+
+func (h *house) pane() *pane {
+	h.t.Helper()
+	p := &pane{h: h, socket: filepath.Join(h.Home, "tmux")}
+	cmd := exec.Command("tmux", "-S", p.socket, "-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "40", "PS1='prompt> ' exec sh")
+	cmd.Env = append(h.Env(), "PATH="+h.Bin+":"+os.Getenv("PATH"))
+	cmd.Dir = h.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.t.Fatalf("tmux: %v\n%s", err, out)
+	}
+	h.t.Cleanup(func() {
+		last, _ := exec.Command("tmux", "-S", p.socket, "capture-pane", "-p").Output() // nothing, if tmux has gone
+		if h.t.Failed() {
+			h.t.Logf("the terminal shows\n%s", last)
+		}
+		_ = exec.Command("tmux", "-S", p.socket, "kill-server").Run()
+	})
+	p.shows("prompt> ")
+	return p
+}
+
+func (p *pane) tmux(args ...string) string {
+	p.h.t.Helper()
+	out, err := exec.Command("tmux", append([]string{"-S", p.socket}, args...)...).CombinedOutput()
+	if err != nil {
+		p.h.t.Fatalf("tmux %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimRight(string(out), "\n")
+}
+
+// text is what a person sees, wrapped lines joined.
+func (p *pane) text() string { p.h.t.Helper(); return p.tmux("capture-pane", "-p", "-J") }
+
+func (p *pane) shows(words string) string {
+	p.h.t.Helper()
+	var text string
+	p.h.eventually(fmt.Sprintf("the terminal does not show %q", words), func() bool {
+		text = p.text()
+		return strings.Contains(text, words)
+	})
+	return text
+}
+
+func (p *pane) types(text string) { p.h.t.Helper(); p.tmux("send-keys", "-l", text) }
+func (p *pane) keys(k ...string)  { p.h.t.Helper(); p.tmux(append([]string{"send-keys"}, k...)...) }
+
+// modes are those of the terminal that a program can leave behind.
+func (p *pane) modes() string {
+	p.h.t.Helper()
+	return p.tmux("display-message", "-p", "alternate=#{alternate_on} mouse=#{mouse_any_flag} cursor=#{cursor_flag} origin=#{origin_flag} wrap=#{wrap_flag} insert=#{insert_flag} keypad=#{keypad_flag} keys=#{keypad_cursor_flag} region=#{scroll_region_upper}-#{scroll_region_lower}")
+}
+
+// run types a command and returns what it printed and its exit code.
+func (p *pane) run(command string) string {
+	p.h.t.Helper()
+	p.runs++
+	p.types(fmt.Sprintf("clear; %s; echo command''%d ended $?", command, p.runs))
+	p.keys("Enter")
+	text, rest, _ := strings.Cut(p.shows(fmt.Sprintf("command%d ended ", p.runs)), fmt.Sprintf("command%d ", p.runs))
+	code, _, _ := strings.Cut(rest, "\n")
+	return text + code
+}
+
+// The specification's transcript, by the real program in a real terminal: start,
+// see the agent's screen, type, resize, detach; the terminal is as it was, the
+// agent runs on, and there is no second attach.
+func TestTerminal_TheSpecsTranscriptInARealTerminal(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("skipped: tmux is not installed")
+	}
+	h := open(t, "")
+	p := h.pane()
+	before, tty := p.modes(), p.run("stty -g")
+
+	screen := `print:\e[?1049h\e[?25l\e[?1000h\e[?1006h\e[?2004h\e[?1h\e=\e[3;20r\e[>1u\e]2;agent\a\e[2J\e[H\e[1mTHE AGENTS SCREEN`
+	p.types("clear; sophia agent start --harness fake --seat Reviewer_1 -- session '" + screen + "' query:'\\e[6n' echo resized forever")
+	p.keys("Enter")
+	text := p.shows("in the Sophia tray.")
+	m := regexp.MustCompile(`Launch (lp-[0-9a-f]+) is pending_trusted_presence\.\s+Approve or deny .*\(Reviewer_1\) in the Sophia tray\.`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("the transcript is\n%s", text)
+	}
+	launch := m[1]
+	if err := h.Tray.Approve(h.ctx(), "(Reviewer_1)"); err != nil {
+		t.Fatal(err)
+	}
+	p.shows("THE AGENTS SCREEN")
+	h.eventually("the terminal does not get the agent's modes", func() bool {
+		m := p.modes()
+		return strings.Contains(m, "alternate=1 mouse=1 cursor=0") && strings.Contains(m, "keypad=1 keys=1")
+	})
+	p.shows("answer ") // of the relay or of this terminal, whoever was there
+	p.types("typed by hand, end")
+	p.shows("typed by hand, end")
+	p.keys("Enter")
+	p.shows("waiting for a resize")
+	p.tmux("resize-window", "-x", "90", "-y", "33")
+	p.shows("size 90x33")
+
+	p.keys(`C-\`, "d")
+	text = p.shows("prompt> ")
+	if want := "Detached. " + launch + " keeps running; stop it with: sophia agent stop " + launch; !strings.Contains(p.shows("Detached."), want) {
+		t.Errorf("after the detach the terminal shows\n%s\nwant %q", text, want)
+	}
+	if strings.Contains(text, "THE AGENTS SCREEN") {
+		t.Errorf("the agent's screen was left behind:\n%s", text)
+	}
+	p.tmux("resize-window", "-x", "110", "-y", "40")
+	if after := p.modes(); after != before {
+		t.Errorf("the terminal's modes are\n%s\nthey were\n%s", after, before)
+	}
+	if after := p.run("stty -g"); after != tty {
+		t.Errorf("the terminal line is\n%s\nit was\n%s", after, tty)
+	}
+
+	text = p.run("sophia agent attach " + launch)
+	if !strings.Contains(text, "token_consumed") || !strings.Contains(strings.ToLower(text), "not possible") || !strings.Contains(text, "ended 3") {
+		t.Errorf("a second attach says\n%s", text)
+	}
+	text = p.run("sophia agent logs " + launch)
+	for _, want := range []string{"THE AGENTS SCREEN", "typed by hand, end", "size 90x33", "ended 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("agent logs lacks %q:\n%s", want, text)
+		}
+	}
+	h.until(launch, messages.LeaseRunning) // none of it touched the agent
+	text = p.run("sophia agent stop " + launch)
+	if !strings.Contains(text, launch+" is ended.") {
+		t.Errorf("stop says\n%s", text)
+	}
+	if text = p.run("sophia agent logs " + launch); !strings.Contains(text, "its output went with it") || strings.Contains(text, "ended 0") {
+		t.Errorf("the logs of an ended agent:\n%s", text)
+	}
+	h.nothingOf(launch)
+}
