@@ -189,11 +189,12 @@ func (s *server) check(code string, sdk *SDK) (Verdict, error) {
 		}
 		s.sdk = sdk.Version
 	}
-	body, prefix := wrap.Unfence(code), wrap.Open
+	body := wrap.Unfence(code)
+	prefix, text := wrap.Open, body
 	if wrap.LooksLikeObject(body) {
-		prefix, body = wrap.Object(body)
+		prefix, text = wrap.Object(body)
 	}
-	found, err := s.diagnose(wrap.Around(prefix, body))
+	found, err := s.diagnose(wrap.Around(prefix, text))
 	if err != nil {
 		return skipped, err
 	}
