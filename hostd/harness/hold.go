@@ -2,10 +2,7 @@ package harness
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"os"
 	"strconv"
 
@@ -109,27 +106,6 @@ func checkNature(path string, st *unix.Stat_t, rules Rules) error {
 		return refuse("managed_harness_not_regular", path, "is set-user-id or set-group-id", "Use the vendor's own build.")
 	}
 	return nil
-}
-
-// digest is the SHA-256 of exactly size bytes, in hex.
-func digest(ctx context.Context, r io.ReaderAt, size int64) (string, error) {
-	sum := sha256.New()
-	buf := make([]byte, 1<<20)
-	for off := int64(0); off < size; {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-off)], off)
-		sum.Write(buf[:n])
-		off += int64(n)
-		if err != nil && (off < size || !errors.Is(err, io.EOF)) {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // it shrank
-			}
-			return "", err
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Identity is the file as it was verified.
