@@ -20,6 +20,10 @@ import (
 	"sophia/messages/secret"
 )
 
+// welcomeTime bounds the wait for the relay's answer: others that say nothing
+// may be before this viewer for as long as a hello may take.
+const welcomeTime = 3 * helloTime
+
 // leaveTime bounds the wait for the relay's end of a detached connection.
 const leaveTime = 2 * time.Second
 
@@ -85,7 +89,9 @@ func (v Viewer) hello(conn *net.UnixConn, token *secret.Secret) error {
 		return lost(err)
 	}
 	var buf []byte
+	conn.SetReadDeadline(time.Now().Add(welcomeTime))
 	t, p, err := ReadFrame(conn, &buf, MaxFrame)
+	conn.SetReadDeadline(time.Time{})
 	switch {
 	case err != nil:
 		return lost(err)

@@ -71,11 +71,27 @@ type viewer struct {
 	feed *Feed
 }
 
+// caller is a connection that is no viewer yet. When the actor's life ends, it
+// is closed wherever it is then: in a worker, a message, or nowhere.
+type caller struct {
+	conn    *net.UnixConn
+	release func() bool // it is somebody else's from now on
+}
+
+func newCaller(life context.Context, conn *net.UnixConn) *caller {
+	return &caller{conn, context.AfterFunc(life, func() { conn.Close() })}
+}
+
+func (c *caller) hangUp() {
+	c.release()
+	c.conn.Close()
+}
+
 // Messages of the actor to itself.
 type (
-	arrived struct{ conn *net.UnixConn }
+	arrived struct{ *caller }
 	greeted struct {
-		conn  *net.UnixConn
+		*caller
 		hello *Hello
 		tail  bool
 	}
@@ -102,7 +118,7 @@ func (r *relay) Receive(c *actor.Context) {
 	case broken:
 		supervise.Exit(c, m.err)
 	case arrived:
-		supervise.Go(c, func(ctx context.Context) any { return greet(ctx, m.conn) })
+		supervise.Go(c, func(context.Context) any { return greet(m.caller) })
 	case greeted:
 		<-r.places // never waits: its own place is in there
 		r.greeted(c, m)
@@ -147,20 +163,19 @@ func (r *relay) accept(ctx context.Context, self *supervise.Ref) any {
 		case err != nil:
 			return broken{err}
 		}
-		if self.Send(arrived{conn}) != nil {
-			conn.Close()
+		from := newCaller(ctx, conn)
+		if self.Send(arrived{from}) != nil {
+			from.hangUp()
 			return nil
 		}
 	}
 }
 
 // greet checks the peer's uid and reads its first frame.
-func greet(ctx context.Context, conn *net.UnixConn) any {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	g := greeted{conn: conn}
+func greet(from *caller) any {
+	g, conn := greeted{caller: from}, from.conn
 	if err := ownPeer(conn); err != nil {
-		refuse(conn, err)
+		from.refuse(err)
 		return g
 	}
 	conn.SetDeadline(time.Now().Add(helloTime))
@@ -180,7 +195,7 @@ func greet(ctx context.Context, conn *net.UnixConn) any {
 			return g
 		}
 	}
-	refuse(conn, problem.New("terminal_protocol", "This is not the terminal protocol, version %d", Protocol).
+	from.refuse(problem.New("terminal_protocol", "This is not the terminal protocol, version %d", Protocol).
 		WithHint("Use the sophia program of the same version as the daemon."))
 	return g
 }
@@ -203,22 +218,20 @@ func ownPeer(conn *net.UnixConn) error {
 	return nil
 }
 
-func refuse(conn *net.UnixConn, err error) {
+func (c *caller) refuse(err error) {
 	p := problem.Of(err)
 	b, _ := json.Marshal(Refusal{Code: p.Code, Message: p.Message, Hint: p.Hint})
-	conn.SetDeadline(time.Now().Add(helloTime))
-	WriteFrame(conn, FrameRefused, b)
-	conn.Close()
+	c.conn.SetDeadline(time.Now().Add(helloTime))
+	WriteFrame(c.conn, FrameRefused, b)
+	c.hangUp()
 }
 
 func (r *relay) greeted(c *actor.Context, m greeted) {
 	switch {
 	case m.tail:
 		text := r.Backlog.Text()
-		supervise.Go(c, func(ctx context.Context) any {
-			stop := context.AfterFunc(ctx, func() { m.conn.Close() })
-			defer stop()
-			defer m.conn.Close()
+		supervise.Go(c, func(context.Context) any {
+			defer m.hangUp()
 			for len(text) > 0 {
 				n := min(len(text), MaxFrame)
 				if WriteFrame(m.conn, FrameOutput, text[:n]) != nil {
@@ -235,13 +248,14 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 	err := r.Gate.Try(m.hello.Token)
 	clear(m.hello.Token)
 	if err != nil {
-		supervise.Go(c, func(context.Context) any { refuse(m.conn, err); return nil })
+		supervise.Go(c, func(context.Context) any { m.refuse(err); return nil })
 		if r.Gate.Closed() {
 			r.Listener.Close() // and removes the socket
 		}
 		return
 	}
 	r.attach(c, m.conn, m.hello.Size)
+	m.release() // the viewer's workers close it
 	if r.Attached != nil {
 		r.Attached()
 	}
