@@ -87,8 +87,19 @@ func (inf *Inferred) refine(s *jsonschema.Schema, t reflect.Type) error {
 		if err := inf.refine(p, f.Type); err != nil {
 			return err
 		}
+		describe(p)
 	}
 	return nil
+}
+
+// describe keeps a property that may be anything from being written as the
+// schema true. That is valid, but the official TypeScript SDK wants an object
+// for each property, and Claude Code 2.1.222 drops every tool of a server that
+// has one such property.
+func describe(p *jsonschema.Schema) {
+	if b, err := json.Marshal(p); err == nil && string(b) == "true" {
+		p.Description = "any JSON value"
+	}
 }
 
 // typeName is the name without type arguments: Page[store.Fact] is PageFact.
