@@ -74,9 +74,10 @@ func settle(ctx context.Context, h *Holding) (bearer *secret.Secret, err error) 
 	if err != nil {
 		return nil, err
 	}
+	held := bearer // a return of nil sets bearer before this runs
 	defer func() {
 		if err != nil {
-			bearer.Zero()
+			held.Zero()
 		}
 	}()
 	receipt, err := b.Prove(broker.Proof{Launch: h.Launch, Nonce: h.Receipt}, bearer)
@@ -94,8 +95,8 @@ func settle(ctx context.Context, h *Holding) (bearer *secret.Secret, err error) 
 	return bearer, nil
 }
 
-// Minted reads a bearer from a file that only its owner can read, and has the
-// endpoint accept it.
+// Minted reads a bearer from a file that only its owner can read. Whether it is
+// still good shows at Proxy.Prove.
 func Minted(ctx context.Context, url, file string) (*Credential, error) {
 	bearer, err := readBearer(file)
 	if err != nil {

@@ -54,6 +54,8 @@ type daemon struct {
 	text    []byte   // its text, to search for it
 	minted  int
 	revoked bool
+	proven  bool     // a receipt was given
+	lease   string   // that receipts name
 	bearers []string // Authorization as the endpoint saw it
 
 	searchIn []string // folders besides the runtime one
@@ -68,7 +70,7 @@ func startDaemon(t *testing.T) *daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	d := &daemon{t: t, dir: dir, wrapper: os.Getenv("WRAPPER_TEST_PROGRAM"), failed: make(chan string, 8)}
+	d := &daemon{t: t, dir: dir, wrapper: os.Getenv("WRAPPER_TEST_PROGRAM"), failed: make(chan string, 8), lease: "ls-1"}
 	if d.wrapper == "" {
 		d.wrapper = programs.Build(t, "sophia-wrapper")
 	}
@@ -145,7 +147,8 @@ func (d *daemon) Receipt(_ context.Context, bearer [32]byte, nonce string) (mess
 	if bearer != d.bearer || d.revoked {
 		return messages.WorkReceipt{}, problem.New("invalid_or_revoked_bearer", "no")
 	}
-	return messages.WorkReceipt{Launch: "lp-1", Lease: "ls-1", Connection: "conn-1", Nonce: nonce}, nil
+	d.proven = true
+	return messages.WorkReceipt{Launch: "lp-1", Lease: d.lease, Connection: "conn-1", Nonce: nonce}, nil
 }
 
 func (d *daemon) serveMCP(w http.ResponseWriter, r *http.Request) {
@@ -154,6 +157,9 @@ func (d *daemon) serveMCP(w http.ResponseWriter, r *http.Request) {
 	d.bearers = append(d.bearers, auth)
 	ok := sha256.Sum256([]byte(strings.TrimPrefix(auth, "Bearer "))) == d.bearer && !d.revoked
 	onCall := d.onCall
+	if !d.proven {
+		d.t.Error("a request of the harness came through before the proof")
+	}
 	d.mu.Unlock()
 	if !ok {
 		w.WriteHeader(http.StatusUnauthorized)

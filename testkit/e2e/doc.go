@@ -6,6 +6,7 @@
 //	crash_test.go       kill -9 at every state of a launch, and in the middle of calls
 //	refusal_test.go     what is not what was approved
 //	agents_test.go      the real Codex and Claude Code: custody, pollution, confinement
+//	cores_test.go       no program dumps its memory
 //	quiet_test.go       what outlives its unit
 //	terminal_test.go    start, attach, detach and logs in a real terminal
 //	foreground_test.go  a machine without systemd
