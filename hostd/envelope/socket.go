@@ -3,6 +3,7 @@ package envelope
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"sophia/actors/envelope"
@@ -45,9 +46,33 @@ func (s socket) Accept() (envelope.Client, error) {
 }
 
 type client struct {
-	c    *channel.Conn
-	uid  uint32
-	peer *peer.Peer // of one goroutine at a time until it has answered
+	c   *channel.Conn
+	uid uint32
+
+	mu   sync.Mutex
+	peer *peer.Peer // until it has answered, or the connection is given up
+	over bool
+}
+
+// hold keeps the checked process; drop lets go of it, for good.
+func (c *client) hold(p *peer.Peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		p.Close()
+		return
+	}
+	c.peer = p
+}
+
+func (c *client) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.peer != nil {
+		c.peer.Close()
+		c.peer = nil
+	}
 }
 
 func (c *client) want(w envelope.Want) peer.Want {
@@ -63,7 +88,7 @@ func (c *client) Identify(w envelope.Want) (int, error) {
 		p.Close()
 		return p.PID, err
 	}
-	c.peer = p
+	c.hold(p)
 	return p.PID, nil
 }
 
@@ -77,13 +102,18 @@ func (c *client) Challenge(d time.Duration) (right bool, sender int, err error) 
 			return n.Answers(f) && from.UID == c.uid, from.PID, nil
 		}
 	}
-	c.peer.Close()
+	c.drop()
 	return false, 0, err
 }
 
 // Again is the last look at the process; it is let go of then.
 func (c *client) Again(w envelope.Want) error {
-	defer c.peer.Close()
+	defer c.drop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.peer == nil {
+		return problem.New("peer_gone", "the connection was given up")
+	}
 	return c.peer.Recheck(c.want(w))
 }
 
@@ -110,6 +140,12 @@ func (c *client) Kept() error {
 	return c.c.Send(channel.Frame{Kind: channel.Deposited}, writeBound)
 }
 
-func (c *client) Refuse(why error) { c.c.Refuse(why, writeBound) }
+func (c *client) Refuse(why error) {
+	c.drop()
+	c.c.Refuse(why, writeBound)
+}
 
-func (c *client) Close() error { return c.c.Close() }
+func (c *client) Close() error {
+	c.drop()
+	return c.c.Close()
+}
