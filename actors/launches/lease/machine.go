@@ -244,6 +244,6 @@ func (m *machine) recovered(e Recovered) {
 	case messages.LeaseQuiescing, messages.LeaseUnquiet:
 		m.to(messages.LeaseQuiescing, e.Code, Revoke, Gate)
 	case messages.LeaseEvidencing:
-		m.to(messages.LeaseEvidencing, e.Code, Compare)
+		m.to(messages.LeaseEvidencing, e.Code, Revoke, Compare)
 	}
 }

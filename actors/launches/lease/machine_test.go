@@ -49,10 +49,11 @@ func TestLease_TheWholeWay(t *testing.T) {
 	}
 }
 
+func upTo(n int) []Event {
+	return []Event{Submitted{}, approve(fresh()), Matched{}, Verified{}, Started{}, Proven{}}[:n]
+}
+
 func TestLease_Endings(t *testing.T) {
-	upTo := func(n int) []Event {
-		return []Event{Submitted{}, approve(fresh()), Matched{}, Verified{}, Started{}, Proven{}}[:n]
-	}
 	ending := []Event{UnitGone{}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{}}
 	for _, tc := range []struct {
 		name  string
@@ -81,6 +82,17 @@ func TestLease_Endings(t *testing.T) {
 				t.Errorf("%s (%s), want %s (%s)", l.State, l.Code, tc.state, tc.code)
 			}
 		})
+	}
+}
+
+// The earlier life may have been cut off before the bearer was revoked.
+func TestLease_RecoveredRevokesWhereverABearerCanBe(t *testing.T) {
+	for _, evs := range [][]Event{upTo(4), upTo(5), upTo(6), append(upTo(6), StopAsked{}), append(upTo(6), UnitGone{}),
+		append(upTo(6), UnitGone{}, Unquiet{"pid 7"}), append(upTo(6), UnitGone{}, Quiet{})} {
+		l, _ := run(fresh(), evs...)
+		if _, actions, _ := Step(l, Recovered{Code: CodeDaemonRestarted}, start); !slices.Contains(actions, Revoke) {
+			t.Errorf("%s: %v", l.State, actions)
+		}
 	}
 }
 
