@@ -3,7 +3,6 @@ package custody
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -19,6 +18,9 @@ type Keeper interface {
 	// Settle writes a renewed credential back, or says why not. It may be
 	// called while the launch runs, and again.
 	Settle(ctx context.Context, note messages.CredentialCopy) (messages.CredentialOutcome, error)
+	// Written are the SHA-256 sums (hex) of what Settle has written to a real
+	// file, or was about to when the daemon died.
+	Written(real string) ([]string, error)
 }
 
 // lookAgain is how often the copies are looked at while a launch waits.
@@ -49,15 +51,6 @@ type (
 // loans.
 type ledger struct {
 	loans map[string]*messages.CredentialCopy // by launch; nil until it is copied
-
-	mu      sync.Mutex
-	written []string // SHA-256 of what was written back, oldest first
-}
-
-func (l *ledger) wrote(sha string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.written = append(l.written, sha)
 }
 
 type waiter struct {
@@ -215,7 +208,6 @@ func (c *custodian) lookAtCopies(ctx *actor.Context) {
 
 func (c *custodian) settle(m settled) {
 	if m.err == nil && m.outcome.Outcome == messages.CredentialWrittenBack {
-		c.ledger.wrote(m.outcome.SHA256)
 		if note := c.ledger.loans[m.launch]; note != nil {
 			note.SHA256 = m.outcome.SHA256
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -77,19 +76,9 @@ func (c *Custodians) GiveUp(ctx context.Context, launch, real string) error {
 	return err
 }
 
-// Written is the SHA-256 of every credential that was written back to a real
-// file since the daemon began. Evidence needs it: such a change was Sophia's.
-func (c *Custodians) Written(real string) []string {
-	c.mu.Lock()
-	l := c.ledgers[real]
-	c.mu.Unlock()
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.written)
-}
+// Written are the SHA-256 sums of what was written back to a real file, also by
+// an earlier daemon. Evidence needs them: such a change was Sophia's.
+func (c *Custodians) Written(real string) ([]string, error) { return c.keeper.Written(real) }
 
 // ask reaches the custodian, starting it if there is none. All its messages
 // may be repeated, so one that ended in between is asked anew.

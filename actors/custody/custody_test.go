@@ -68,6 +68,15 @@ func (f *files) Settle(ctx context.Context, n messages.CredentialCopy) (messages
 	return messages.CredentialOutcome{Outcome: messages.CredentialUnchanged, SHA256: n.SHA256}, nil
 }
 
+func (f *files) Written(string) (out []string, _ error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, launch := range f.writes {
+		out = append(out, "new-"+launch)
+	}
+	return out, nil
+}
+
 func (f *files) set(change func()) { f.mu.Lock(); defer f.mu.Unlock(); change() }
 
 const real = "/home/o/.codex/auth.json"
@@ -153,8 +162,8 @@ func TestCustody_WhileExpiredOneLaunchHasIt(t *testing.T) {
 		if err != nil || out.Outcome != messages.CredentialUnchanged {
 			t.Error(out, err)
 		}
-		if !slices.Equal(k.writes, []string{"a"}) || !slices.Equal(c.Written(real), []string{"new-a"}) {
-			t.Errorf("written back %v (%v), want once", k.writes, c.Written(real))
+		if written, err := c.Written(real); err != nil || !slices.Equal(k.writes, []string{"a"}) || !slices.Equal(written, []string{"new-a"}) {
+			t.Errorf("written back %v (%v, %v), want once", k.writes, written, err)
 		}
 		for _, l := range []string{"b", "c"} {
 			_, err := c.Return(t.Context(), note(l))

@@ -36,6 +36,9 @@ type world struct {
 	hashing   chan struct{} // what Prepare waits for; nil for nothing
 	noPrepare error
 
+	noEvidence error
+	takenUp    []string
+
 	verdict chan messages.ApprovalVerdict
 	ended   map[string]chan messages.HostReport
 	relays  chan *scriptedRelay
@@ -126,17 +129,31 @@ func (w *world) Verify(_ context.Context, _ messages.Plan, ahead Held) (Held, er
 	return held{w, false}, nil
 }
 
-func (w *world) Start(_ context.Context, s StartSpec) (messages.UnitRef, []messages.SourceState, error) {
+func (w *world) Evidence(context.Context, messages.Plan) ([]messages.SourceState, error) {
+	return []messages.SourceState{{Path: "/home/o/.gitconfig", State: "missing"}}, w.noEvidence
+}
+
+func (w *world) TakeUp(_ context.Context, l messages.Lease) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.takenUp = append(w.takenUp, l.Launch)
+	return nil
+}
+
+func (w *world) Start(_ context.Context, s StartSpec) (messages.UnitRef, error) {
 	w.note("started")
+	if l := w.leases[s.Plan.Launch]; l.Evidence == nil || len(l.Evidence.Before) == 0 {
+		w.note("STARTED WITHOUT EVIDENCE")
+	}
 	if w.noStart != nil {
-		return messages.UnitRef{}, nil, w.noStart
+		return messages.UnitRef{}, w.noStart
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := s.Plan.Launch
 	w.active[id], w.folders[id], w.sums[id] = true, true, s.TokenSHA256
 	w.ended[id] = make(chan messages.HostReport, 1)
-	return messages.UnitRef{Name: "sophia-launch-" + id}, nil, nil
+	return messages.UnitRef{Name: "sophia-launch-" + id}, nil
 }
 
 func (w *world) Watch(ctx context.Context, launch string, _ messages.UnitRef) (messages.HostReport, error) {

@@ -319,17 +319,21 @@ func (k *keeper) verify(c *actor.Context) {
 	k.ahead = nil
 	supervise.Go(c, func(ctx context.Context) any {
 		held, err := host.Verify(ctx, plan, ahead)
-		return verified{held, err}
+		if err != nil {
+			return verified{err: err}
+		}
+		before, err := host.Evidence(ctx, plan)
+		return verified{held, before, err}
 	})
 }
 
 func (k *keeper) verified(c *actor.Context, m verified) {
+	k.held = m.held // dropped with the rest where the launch has ended by now
 	if m.err != nil {
 		k.on(c, refused(m.err))
 		return
 	}
-	k.held = m.held
-	k.on(c, lease.Verified{})
+	k.on(c, lease.Verified{Before: m.before})
 }
 
 // start gives the launch its secrets and its relay, and starts the unit. The
@@ -359,8 +363,8 @@ func (k *keeper) start(c *actor.Context) {
 		if err != nil {
 			return began{err: err}
 		}
-		unit, before, err := s.p.Host.Start(ctx, spec)
-		return began{envelope, unit, before, err}
+		unit, err := s.p.Host.Start(ctx, spec)
+		return began{envelope, unit, err}
 	})
 	k.held = nil
 }
@@ -389,7 +393,7 @@ func (k *keeper) began(c *actor.Context, m began) {
 		k.on(c, refused(m.err))
 		return
 	}
-	k.on(c, lease.Started{Unit: m.unit, Before: m.before})
+	k.on(c, lease.Started{Unit: m.unit})
 }
 
 func (k *keeper) giveToken(r supervise.Reply) {

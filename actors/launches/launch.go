@@ -104,14 +104,14 @@ type (
 	joined      struct{ err error }
 	prepared    struct{ held Held }
 	verified    struct {
-		held Held
-		err  error
-	}
-	began struct {
-		relay  *supervise.Ref
-		unit   messages.UnitRef
+		held   Held
 		before []messages.SourceState
 		err    error
+	}
+	began struct {
+		relay *supervise.Ref
+		unit  messages.UnitRef
+		err   error
 	}
 	minted struct {
 		row    messages.ConnectionRow

@@ -196,6 +196,25 @@ func TestLaunch_TouchedConfigKeepsTheOverlayAndNamesTheFile(t *testing.T) {
 	})
 }
 
+// Without knowing what the owner's configuration looked like nothing is started.
+func TestLaunch_NoEvidenceNoStart(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		w.noEvidence = problem.New("evidence_too_large", "~/.codex has too much in it")
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l = until(t, s, l.Launch, messages.LeaseRefused)
+		synctest.Wait()
+		if got := w.happened(); l.Code != "evidence_too_large" || !slices.Equal(got, []string{"rechecked", "released"}) {
+			t.Errorf("%s, happened %v", l.Code, got)
+		}
+	})
+}
+
 func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)
@@ -285,6 +304,9 @@ func TestLaunch_RecoversFromEveryState(t *testing.T) {
 				synctest.Wait()
 				if w.active["lp-1"] || len(w.folders) > 0 {
 					t.Errorf("left: unit %v, folders %v", w.active["lp-1"], w.folders)
+				}
+				if !slices.Equal(w.takenUp, []string{"lp-1"}) {
+					t.Errorf("taken up: %v", w.takenUp)
 				}
 				if slices.Contains(w.happened(), "REMOVED UNDER A LIVE PROCESS") {
 					t.Error("removed under a live process")

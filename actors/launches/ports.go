@@ -59,9 +59,14 @@ type Host interface {
 	// if it is certain that nothing has changed since, or closed. The caller
 	// closes what it gets.
 	Verify(ctx context.Context, p messages.Plan, ahead Held) (Held, error)
-	// Start builds the overlay, takes the evidence before, writes the manifest
-	// and starts the unit, with the harness still held.
-	Start(ctx context.Context, s StartSpec) (messages.UnitRef, []messages.SourceState, error)
+	// Evidence is what the owner's configuration looks like now.
+	Evidence(ctx context.Context, p messages.Plan) ([]messages.SourceState, error)
+	// Start builds the overlay, writes the manifest and starts the unit, with the
+	// harness still held.
+	Start(ctx context.Context, s StartSpec) (messages.UnitRef, error)
+	// TakeUp tells of a launch of an earlier daemon, before any new one starts:
+	// what was lent to it is on loan still.
+	TakeUp(ctx context.Context, l messages.Lease) error
 	// Watch returns when the unit is no longer active, with the host's last
 	// report if it wrote one.
 	Watch(ctx context.Context, launch string, u messages.UnitRef) (messages.HostReport, error)

@@ -127,6 +127,9 @@ func (s *Service) reconcile(ctx context.Context) error {
 		if lease.Final(l.State) {
 			continue
 		}
+		if err := s.p.Host.TakeUp(ctx, l); err != nil {
+			return err
+		}
 		s.o.Log.Info("launch of an earlier life", "launch", l.Launch, "state", l.State)
 		if err := s.begin(l, nil, lease.Recovered{Code: lease.CodeDaemonRestarted, Reason: "The daemon stopped in the middle of this launch."}); err != nil {
 			return err

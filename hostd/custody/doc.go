@@ -5,6 +5,7 @@
 //
 //	decide.go   the rule, without files
 //	keeper.go   the files: read, replace atomically, keep both on a conflict
+//	written.go  what was written back, for the evidence of launches that ran meanwhile
 //
 // Who may have a credential when is actors/custody's.
 //

@@ -86,6 +86,9 @@ func (k Keeper) Settle(ctx context.Context, note messages.CredentialCopy) (messa
 	}
 	out := messages.CredentialOutcome{Outcome: decide(note.SHA256, sum(now), real, c.Form(now)), SHA256: note.SHA256}
 	if out.Outcome == messages.CredentialWrittenBack {
+		if err := k.intend(note.Real, sum(now)); err != nil {
+			return messages.CredentialOutcome{}, err
+		}
 		switch err := replace(note.Real, now, note.SHA256); {
 		case errors.Is(err, errMoved):
 			out.Outcome = messages.CredentialConflict

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sophia/actors/launches"
 	"sophia/actors/launches/lease"
 	"sophia/hostd/evidence"
@@ -33,8 +35,10 @@ type Custodian interface {
 	Copied(ctx context.Context, note messages.CredentialCopy) error
 	GiveUp(ctx context.Context, launch, real string) error
 	Return(ctx context.Context, note messages.CredentialCopy) (messages.CredentialOutcome, error)
+	// Resume tells of a copy that an earlier daemon lent.
+	Resume(ctx context.Context, note messages.CredentialCopy) error
 	// Written are the digests of what Sophia itself wrote to a real file.
-	Written(real string) []string
+	Written(real string) ([]string, error)
 }
 
 // Host is this machine, as launches.Host wants it.
@@ -98,37 +102,51 @@ func (h *Host) daemonUnit(ctx context.Context) (string, error) {
 	return own, err
 }
 
+// Evidence implements launches.Host.
+func (h *Host) Evidence(ctx context.Context, p messages.Plan) ([]messages.SourceState, error) {
+	sources, err := overlay.Builder{Contracts: h.Contracts}.Sources(p.Harness, h.Home, h.Environ)
+	if err != nil {
+		return nil, err
+	}
+	return evidence.Take(ctx, sources)
+}
+
 // Start implements launches.Host.
-func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRef, []messages.SourceState, error) {
+func (h *Host) Start(ctx context.Context, s launches.StartSpec) (messages.UnitRef, error) {
 	p := s.Plan
 	daemon, err := h.daemonUnit(ctx)
 	if err != nil {
-		return messages.UnitRef{}, nil, err
+		return messages.UnitRef{}, err
 	}
 	built, err := h.build(ctx, p)
 	if err != nil {
-		return messages.UnitRef{}, nil, err
-	}
-	before, err := evidence.Take(ctx, built.Sources)
-	if err != nil {
-		return messages.UnitRef{}, nil, err
+		return messages.UnitRef{}, err
 	}
 	path := filepath.Join(h.folder(p.Launch), manifest.FileName)
 	digest, err := manifest.Write(path, h.manifest(s, built))
 	if err != nil {
-		return messages.UnitRef{}, before, err
+		return messages.UnitRef{}, err
 	}
 	if l, ok := s.Held.(*lent); ok {
 		if err := l.Recheck(ctx); err != nil {
-			return messages.UnitRef{}, before, err
+			return messages.UnitRef{}, err
 		}
 	}
-	ref, err := h.Units.Start(ctx, unit.Spec{
+	return h.Units.Start(ctx, unit.Spec{
 		Launch: p.Launch, Host: p.Host.Path, Manifest: path, Digest: digest, Daemon: daemon, Confine: p.Confine,
 		ReadWrite: []string{p.WorkspaceDir.Path, h.folder(p.Launch)},
 		ReadOnly:  []string{h.Programs.Dir, h.harnessFolder(p), h.Dirs.Broker()},
 	})
-	return ref, before, err
+}
+
+// TakeUp implements launches.Host: the credential that an earlier daemon lent
+// is on loan still.
+func (h *Host) TakeUp(ctx context.Context, l messages.Lease) error {
+	credential, err := h.loan(ctx, l)
+	if err != nil || credential == nil {
+		return err
+	}
+	return h.Custodian.Resume(ctx, *credential)
 }
 
 // build makes the overlay with the credential on loan.
@@ -185,25 +203,22 @@ func (h *Host) Watch(ctx context.Context, launch string, u messages.UnitRef) (me
 	if err := ctx.Err(); err != nil {
 		return messages.HostReport{}, err
 	}
-	return h.report(launch)
+	return h.report(launch), nil
 }
 
-// report reads what the host last said; a host that said nothing is a zero
-// report.
-func (h *Host) report(launch string) (r messages.HostReport, err error) {
-	f, err := os.Open(filepath.Join(h.folder(launch), reportFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
+// report reads what the host last said. The agent can get at the file, so one
+// that can't be read says nothing, like one that is missing: a zero report.
+func (h *Host) report(launch string) (r messages.HostReport) {
+	f, err := os.OpenFile(filepath.Join(h.folder(launch), reportFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return r, err
+		return r
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
-	if err == nil {
-		err = json.Unmarshal(b, &r)
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return messages.HostReport{}
 	}
-	return r, err
+	return r
 }
 
 // Stop implements launches.Host.
@@ -272,13 +287,17 @@ func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence
 	if l.Evidence != nil {
 		before = l.Evidence.Before
 	}
-	credential, err := overlay.Credential(h.folder(l.Launch))
+	credential, err := h.loan(ctx, l)
 	if err != nil {
 		return messages.Evidence{}, err
 	}
 	var known []evidence.Known // another launch's renewed login is no tampering
 	if credential != nil {
-		for _, sum := range h.Custodian.Written(credential.Real) {
+		sums, err := h.Custodian.Written(credential.Real)
+		if err != nil {
+			return messages.Evidence{}, err
+		}
+		for _, sum := range sums {
 			known = append(known, evidence.Known{Path: credential.Real, SHA256: sum})
 		}
 	}
@@ -292,6 +311,30 @@ func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence
 	out, err := h.Custodian.Return(ctx, *credential)
 	ev.Credential = out.Outcome
 	return ev, err
+}
+
+// loan is the launch's copy of the owner's credential, nil when it has none. The
+// note about it lies within the agent's reach: where the credential goes back to
+// follows from the plan, and a false digest decides no more than which of the
+// two contents is kept. An agent that deletes its note does not keep its loan.
+func (h *Host) loan(ctx context.Context, l messages.Lease) (*messages.CredentialCopy, error) {
+	real, err := overlay.Builder{Contracts: h.Contracts}.CredentialSource(l.Plan.Harness, h.Home, h.Environ)
+	if err != nil || real == "" {
+		return nil, err
+	}
+	c, err := h.Contracts.Get(l.Plan.Harness)
+	if err != nil {
+		return nil, err
+	}
+	out := &messages.CredentialCopy{Launch: l.Launch, Harness: c.ID, Real: real, Copy: filepath.Join(h.folder(l.Launch), overlay.Name, c.Credential)}
+	if note, err := overlay.Credential(h.folder(l.Launch)); err == nil && note != nil {
+		out.SHA256 = note.SHA256
+		return out, nil
+	}
+	if _, err := os.Lstat(out.Copy); errors.Is(err, fs.ErrNotExist) {
+		return nil, h.Custodian.GiveUp(ctx, l.Launch, real)
+	}
+	return out, nil
 }
 
 // Remove implements launches.Host.

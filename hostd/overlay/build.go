@@ -52,12 +52,11 @@ type Request struct {
 }
 
 // Built is an overlay that is ready: where it is, how to start the harness
-// with it, and the real configuration sources that evidence is taken of.
+// with it.
 type Built struct {
 	Overlay    string
 	Argv       []string // argv[0] included
 	Env        map[string]string
-	Sources    []string
 	Credential *messages.CredentialCopy // nil when the harness has none
 }
 
@@ -105,9 +104,8 @@ func (b Builder) Build(ctx context.Context, r Request) (Built, error) {
 
 func (b Builder) fill(c contracts.Contract, launch, dir *beneath.Dir, r Request) (Built, error) {
 	at := filepath.Join(filepath.Clean(r.LaunchDir), Name)
-	inherited := func(name string) string { return lookup(r.Env, name) }
-	realHome := c.RealHome(r.RealHome, inherited)
-	out := Built{Overlay: at, Sources: c.SourcePaths(r.RealHome, realHome)}
+	realHome := c.RealHome(r.RealHome, func(name string) string { return lookup(r.Env, name) })
+	out := Built{Overlay: at}
 
 	for _, name := range []string{homeDir, tempDir} {
 		if err := dir.MkdirAll(name); err != nil {
@@ -168,6 +166,16 @@ func environment(c contracts.Contract, r Request, in contracts.Input, composed c
 		env[c.HomeVar] = in.Overlay
 	}
 	return env
+}
+
+// Sources are the owner's real configuration files and folders that the harness
+// could read: what evidence is taken of.
+func (b Builder) Sources(harness, home string, env []string) ([]string, error) {
+	c, err := b.Contracts.Get(harness)
+	if err != nil {
+		return nil, err
+	}
+	return c.SourcePaths(home, c.RealHome(home, func(name string) string { return lookup(env, name) })), nil
 }
 
 // CredentialSource is the owner's own file that Build would copy, with links

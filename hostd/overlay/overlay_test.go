@@ -276,8 +276,8 @@ func TestOverlay_GenericHarness(t *testing.T) {
 			t.Errorf("%s: %q %v", f, got, err)
 		}
 	}
-	if !slices.Contains(built.Sources, b.home+"/.mycli/key") {
-		t.Errorf("sources %v", built.Sources)
+	if sources, err := b.builder.Sources("mycli", b.home, nil); err != nil || !slices.Contains(sources, b.home+"/.mycli/key") {
+		t.Errorf("sources %v, %v", sources, err)
 	}
 }
 

@@ -16,13 +16,12 @@ type (
 	}
 	// Matched: every field of the approved plan equals the operation.
 	Matched struct{}
-	// Verified: the harness is held and its version witnessed.
-	Verified struct{}
+	// Verified: the harness is held and its version witnessed, and this is what
+	// the owner's configuration looks like before anything runs. It is stored with
+	// the state that starts the unit: a crash in the middle must not lose it.
+	Verified struct{ Before []messages.SourceState }
 	// Started: systemd runs the unit.
-	Started struct {
-		Unit   messages.UnitRef
-		Before []messages.SourceState
-	}
+	Started struct{ Unit messages.UnitRef }
 	// Redeemed: the handle was changed for the bearer of this connection.
 	Redeemed struct{ Connection string }
 	// Proven: the wrapper proved its bearer against this lease.

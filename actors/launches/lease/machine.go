@@ -66,6 +66,7 @@ func (m *machine) apply(ev Event) {
 		}
 	case Verified:
 		if m.in(messages.LeaseVerifying) {
+			m.l.Evidence = &messages.Evidence{Before: e.Before}
 			m.to(messages.LeaseStarting, "", Start)
 		}
 	case Started:
@@ -102,7 +103,7 @@ func (m *machine) apply(ev Event) {
 			m.compared(e.Evidence)
 		}
 	case Removed:
-		if m.in(messages.LeaseEvidencing) && m.l.Evidence != nil {
+		if m.in(messages.LeaseEvidencing) && m.l.Evidence != nil && m.l.Evidence.Untouched {
 			m.to(m.l.Outcome, m.l.Code)
 		}
 	case Recovered:
@@ -154,7 +155,6 @@ func (m *machine) started(e Started) {
 	switch {
 	case m.in(messages.LeaseStarting):
 		m.l.Unit = e.Unit
-		m.l.Evidence = &messages.Evidence{Before: e.Before}
 		if m.l.Plan.LeaseSeconds > 0 {
 			end := m.now.Add(time.Duration(m.l.Plan.LeaseSeconds) * time.Second)
 			m.l.Expires = &end
@@ -163,7 +163,6 @@ func (m *machine) started(e Started) {
 	case m.in(messages.LeaseStopping, messages.LeaseQuiescing):
 		// The stop overtook the start: what has started now must stop too.
 		m.l.Unit = e.Unit
-		m.l.Evidence = &messages.Evidence{Before: e.Before}
 		m.to(messages.LeaseStopping, "started_after_stop", Revoke, StopUnit)
 	}
 }
