@@ -24,12 +24,24 @@ import (
 	"sophia/messages"
 )
 
+// recorder is the custodian of a daemon without memory of the launch.
+type recorder struct {
+	*actcustody.Custodians
+	resumed []messages.CredentialCopy
+}
+
+func (r *recorder) Resume(ctx context.Context, n messages.CredentialCopy) error {
+	r.resumed = append(r.resumed, n)
+	return r.Custodians.Resume(ctx, n)
+}
+
 const launchID = "lp-0123abcd"
 
 // ended is a launch of Codex that has ended: the owner's credential, the
 // overlay's, and the note in the launch's folder.
 type ended struct {
 	*Host
+	*recorder
 	kept             string
 	lease            messages.Lease
 	real, copy, note string
@@ -56,9 +68,9 @@ func end(t *testing.T) *ended {
 		}
 	})
 	kept := filepath.Join(root, "kept")
-	custodian := actcustody.New(func() *supervise.Tree { return tree }, custody.Keeper{Contracts: set, Kept: kept, Now: time.Now})
+	custodian := &recorder{Custodians: actcustody.New(func() *supervise.Tree { return tree }, custody.Keeper{Contracts: set, Kept: kept, Now: time.Now})}
 	h := &Host{Dirs: paths.Dirs{Runtime: filepath.Join(root, "run")}, Contracts: set, Custodian: custodian, Home: filepath.Join(root, "home")}
-	e := &ended{Host: h, kept: kept, real: filepath.Join(h.Home, ".codex/auth.json"), note: filepath.Join(h.folder(launchID), "credential.json")}
+	e := &ended{Host: h, recorder: custodian, kept: kept, real: filepath.Join(h.Home, ".codex/auth.json"), note: filepath.Join(h.folder(launchID), "credential.json")}
 	e.copy = filepath.Join(h.folder(launchID), overlay.Name, "auth.json")
 	e.write(t, e.real, login("old"))
 	before, err := evidence.Take(t.Context(), []string{e.real})
