@@ -54,7 +54,7 @@ func (v Viewer) Attach(ctx context.Context, token *secret.Secret) (Ending, error
 		return Ending{}, err
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
 	if err := v.hello(conn, token); err != nil {
 		return Ending{}, err
@@ -159,12 +159,13 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 		return WriteFrame(conn, t, p)
 	}
 	detached := make(chan struct{})
+	var enough *time.Timer // for a relay that does not end the connection
 	workers.Go(func() {
 		if v.keys(r, send) {
 			close(detached)
 			// The relay reads what was typed before, then ends the connection.
 			conn.CloseWrite()
-			conn.SetReadDeadline(time.Now().Add(leaveTime))
+			enough = time.AfterFunc(leaveTime, func() { hangUp(conn) })
 		}
 	})
 	sizes := make(chan os.Signal, 1)
@@ -185,6 +186,7 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 	exit, err := v.show(conn)
 	select {
 	case <-detached:
+		enough.Stop()
 		return Ending{Detached: true}, nil
 	default:
 	}
@@ -198,10 +200,10 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 // (true) or the end of the other side (false), which wake tells.
 func (v Viewer) keys(wake *os.File, send func(Type, []byte) error) bool {
 	l := leaver{Leave: v.Leave}
-	in := int(v.In.Fd())
+	in, over := int(v.In.Fd()), int32(wake.Fd())
 	buf := make([]byte, 4096)
 	for {
-		fds := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: over, Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err != nil {
 			if errors.Is(err, unix.EINTR) {
 				continue
@@ -232,6 +234,11 @@ func (v Viewer) keys(wake *os.File, send func(Type, []byte) error) bool {
 // modes that it set there.
 func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
 	var exit Exit
+	from, err := conn.File()
+	if err != nil {
+		return exit, lost(err)
+	}
+	defer from.Close()
 	tracker := vt.NewTracker()
 	v.Out.WriteString("\x1b[22;0t") // push the window's title
 	defer func() {
@@ -239,7 +246,7 @@ func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
 		v.Out.WriteString("\x1b[23;0t\r\n")
 	}()
 	var buf []byte
-	frames := bufio.NewReaderSize(conn, 8<<10) // a short frame in one read
+	frames := bufio.NewReaderSize(waiting(from.Fd()), 8<<10) // a short frame in one read
 	for {
 		t, p, err := ReadFrame(frames, &buf, MaxFrame)
 		if err != nil {
@@ -257,6 +264,34 @@ func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
 			return exit, lost(ErrFrame)
 		}
 	}
+}
+
+// waiting reads a socket with a thread that waits for it: a keystroke's echo is
+// there sooner than by way of the scheduler. hangUp ends it.
+type waiting int
+
+func (w waiting) Read(p []byte) (int, error) {
+	fds := []unix.PollFd{{Fd: int32(w), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, err
+		}
+		switch n, err := unix.Read(int(w), p); {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// hangUp ends a connection for those, too, that read another descriptor of it.
+func hangUp(conn *net.UnixConn) {
+	conn.CloseRead()
+	conn.CloseWrite()
 }
 
 // Tail reads the plain text of what a launch's terminal has shown lately,
