@@ -38,6 +38,8 @@ type world struct {
 
 	noEvidence error
 	takenUp    []string
+	noTakeUp   error
+	stuck      map[string]error // folders that can't be removed
 
 	verdict chan messages.ApprovalVerdict
 	ended   map[string]chan messages.HostReport
@@ -137,7 +139,7 @@ func (w *world) TakeUp(_ context.Context, l messages.Lease) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.takenUp = append(w.takenUp, l.Launch)
-	return nil
+	return w.noTakeUp
 }
 
 func (w *world) Start(_ context.Context, s StartSpec) (messages.UnitRef, error) {
@@ -215,6 +217,9 @@ func (w *world) Remove(_ context.Context, launch string) error {
 	defer w.mu.Unlock()
 	if w.active[launch] || w.alive[launch] {
 		w.log = append(w.log, "REMOVED UNDER A LIVE PROCESS")
+	}
+	if err := w.stuck[launch]; err != nil {
+		return err
 	}
 	w.log = append(w.log, "removed")
 	delete(w.folders, launch)

@@ -315,3 +315,22 @@ func TestLaunch_RecoversFromEveryState(t *testing.T) {
 		})
 	}
 }
+
+// One bad folder, or one loan that can't be told, is not the end of all launches.
+func TestLaunches_WhatCannotBeTakenUpKeepsNothingElseFromRunning(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.folders["lost+found"], w.folders["lp-unknown"] = true, true
+		w.stuck = map[string]error{"lost+found": errNoBus}
+		w.leases["lp-1"] = messages.Lease{ID: "ls-1", Launch: "lp-1", State: messages.LeaseRunning}
+		w.noTakeUp = errNoBus
+		s, stop := w.daemon(t)
+		defer stop()
+		until(t, s, "lp-1", messages.LeaseFailed)
+		if synctest.Wait(); w.folders["lp-unknown"] || !w.folders["lost+found"] {
+			t.Errorf("folders left: %v", w.folders)
+		}
+		if _, err := s.Propose(t.Context(), Order{}); err != nil {
+			t.Error(err)
+		}
+	})
+}

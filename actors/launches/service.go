@@ -76,6 +76,14 @@ func (s *Service) Propose(ctx context.Context, o Order) (messages.Lease, error) 
 	if !s.open.Load() {
 		return messages.Lease{}, errStarting
 	}
+	why := "launch proposed"
+	if o.Resumes != "" {
+		var err error
+		if o, err = s.resumed(ctx, o); err != nil {
+			return messages.Lease{}, err
+		}
+		why += ", resumes " + o.Resumes
+	}
 	o.Launch, o.Lease = newID("lp-"), newID("ls-")
 	plan, err := s.p.Planner.Compile(ctx, o)
 	if err != nil {
@@ -86,7 +94,7 @@ func (s *Service) Propose(ctx context.Context, o Order) (messages.Lease, error) 
 		ID: o.Lease, Launch: o.Launch, State: messages.LeaseProposed, Plan: plan, PlanDigest: lease.Digest(plan), Updated: now,
 		History: []messages.LeaseStep{{State: messages.LeaseProposed, At: now}},
 	}
-	if err := s.p.Store.PutLease(ctx, l, "launch proposed"); err != nil {
+	if err := s.p.Store.PutLease(ctx, l, why); err != nil {
 		return messages.Lease{}, err
 	}
 	if err := s.begin(l, &o, lease.Submitted{}); err != nil {
@@ -127,8 +135,8 @@ func (s *Service) reconcile(ctx context.Context) error {
 		if lease.Final(l.State) {
 			continue
 		}
-		if err := s.p.Host.TakeUp(ctx, l); err != nil {
-			return err
+		if err := s.p.Host.TakeUp(ctx, l); err != nil { // it must end all the same
+			s.o.Log.Error("what was lent to a launch is not known", "launch", l.Launch, "err", err)
 		}
 		s.o.Log.Info("launch of an earlier life", "launch", l.Launch, "state", l.State)
 		if err := s.begin(l, nil, lease.Recovered{Code: lease.CodeDaemonRestarted, Reason: "The daemon stopped in the middle of this launch."}); err != nil {
@@ -145,11 +153,11 @@ func (s *Service) reconcile(ctx context.Context) error {
 			s.o.Log.Warn("folder of an unknown launch stays", "launch", f, "alive", alive, "err", err)
 			continue
 		}
-		if err := s.p.Host.Remove(ctx, f); err != nil {
-			return err
+		if err := s.p.Host.Remove(ctx, f); err != nil { // no reason for the daemon to go down
+			s.o.Log.Error("folder of an unknown launch can't be removed", "launch", f, "err", err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // List returns every lease, newest first.
