@@ -38,6 +38,8 @@ type world struct {
 
 	noEvidence error
 	takenUp    []string
+	ordered    Order    // the last one that was compiled
+	whys       []string // of the stored leases
 	noTakeUp   error
 	stuck      map[string]error // folders that can't be removed
 
@@ -63,9 +65,10 @@ func (w *world) happened() []string {
 	return slices.Clone(w.log)
 }
 
-func (w *world) PutLease(_ context.Context, l messages.Lease, _ string) error {
+func (w *world) PutLease(_ context.Context, l messages.Lease, why string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.whys = append(w.whys, why)
 	w.leases[l.Launch] = l
 	return nil
 }
@@ -92,9 +95,10 @@ func (w *world) Request(ctx context.Context, r messages.ApprovalRequest) (messag
 }
 
 func (w *world) Compile(_ context.Context, o Order) (messages.Plan, error) {
-	p := messages.Plan{Launch: o.Launch, Lease: o.Lease, ProfileName: "Codex reviewer", Seat: o.Seat, PeerDigest: "wrapper", LeaseSeconds: 3600}
+	p := messages.Plan{Launch: o.Launch, Lease: o.Lease, Resumes: o.Resumes, ProfileName: "Codex reviewer", Seat: o.Seat, PeerDigest: "wrapper", LeaseSeconds: 3600}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ordered = o
 	if w.drift != nil && w.leases[o.Launch].Launch != "" {
 		w.drift(&p)
 	}
@@ -112,8 +116,7 @@ func (w *world) Prepare(ctx context.Context, _ messages.Plan) (Held, error) {
 	if w.hashing != nil {
 		select {
 		case <-w.hashing:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-ctx.Done(): // and the hash was done at the same moment
 		}
 	}
 	if w.noPrepare != nil {

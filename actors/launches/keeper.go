@@ -38,10 +38,10 @@ type keeper struct {
 	proofs   []proof
 	withdraw context.CancelFunc
 
-	preparing bool // the harness is being hashed ahead
-	verifies  bool // the state is there, and waits for that
-	ahead     Held // hashed ahead
-	held      Held
+	preparing bool    // the harness is being hashed ahead
+	verifies  bool    // the state is there, and waits for that
+	ahead     *inHand // hashed ahead
+	held      *inHand
 
 	handle   [32]byte // SHA-256 of the redemption handle
 	issued   bool
@@ -296,7 +296,7 @@ func (k *keeper) prepare(c *actor.Context) {
 		if err != nil {
 			return prepared{} // Verify will find the same, when it counts
 		}
-		return prepared{held}
+		return prepared{inHandOf(ctx, held)}
 	})
 }
 
@@ -308,9 +308,7 @@ func (k *keeper) prepared(c *actor.Context, m prepared) {
 			k.verify(c)
 		}
 	default:
-		if m.held != nil {
-			m.held.Close()
-		}
+		m.held.close()
 	}
 }
 
@@ -318,12 +316,12 @@ func (k *keeper) verify(c *actor.Context) {
 	plan, host, ahead := k.l.Plan, k.s.p.Host, k.ahead
 	k.ahead = nil
 	supervise.Go(c, func(ctx context.Context) any {
-		held, err := host.Verify(ctx, plan, ahead)
+		held, err := host.Verify(ctx, plan, ahead.giveAway())
 		if err != nil {
 			return verified{err: err}
 		}
 		before, err := host.Evidence(ctx, plan)
-		return verified{held, before, err}
+		return verified{inHandOf(ctx, held), before, err}
 	})
 }
 
@@ -354,11 +352,13 @@ func (k *keeper) start(c *actor.Context) {
 		return
 	}
 	k.issued = true
-	spec := StartSpec{Plan: k.l.Plan, PlanDigest: k.l.PlanDigest, Held: k.held, TokenSHA256: hex.EncodeToString(tokenSum[:]), Rows: k.la.order.Rows, Cols: k.la.order.Cols}
+	spec := StartSpec{Plan: k.l.Plan, PlanDigest: k.l.PlanDigest, Held: k.held.giveAway(), TokenSHA256: hex.EncodeToString(tokenSum[:]), Rows: k.la.order.Rows, Cols: k.la.order.Cols}
 	home, la, s := supervise.Home(c), k.la, k.s
 	relay := envelope.Spec{Plan: k.l.Plan, Handle: handle, Unit: func() messages.UnitRef { return la.last.Load().Unit }}
 	supervise.Go(c, func(ctx context.Context) any {
-		defer spec.Held.Close()
+		if spec.Held != nil { // nil: this life is over
+			defer spec.Held.Close()
+		}
 		envelope, err := s.join(home, la, &relay)
 		if err != nil {
 			return began{err: err}
@@ -481,12 +481,9 @@ func (k *keeper) drop() {
 		k.token.Zero()
 		k.token = nil
 	}
-	for _, held := range []*Held{&k.ahead, &k.held} {
-		if *held != nil {
-			(*held).Close() // it was only read
-			*held = nil
-		}
-	}
+	k.ahead.close()
+	k.held.close()
+	k.ahead, k.held = nil, nil
 	k.issued = false
 	if k.withdraw != nil {
 		k.withdraw()

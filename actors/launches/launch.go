@@ -102,9 +102,9 @@ type (
 	revoked     struct{ err error }
 	revokeAgain struct{}
 	joined      struct{ err error }
-	prepared    struct{ held Held }
+	prepared    struct{ held *inHand }
 	verified    struct {
-		held   Held
+		held   *inHand
 		before []messages.SourceState
 		err    error
 	}

@@ -82,13 +82,12 @@ func TestLaunch_StoppedWhileItIsHashedHoldsNothing(t *testing.T) {
 		if _, err := s.Stop(t.Context(), l.Launch); err != nil {
 			t.Fatal(err)
 		}
-		close(w.hashing)
 		until(t, s, l.Launch, messages.LeaseRefused)
 		synctest.Wait()
-		for _, happened := range w.happened() {
-			if happened != "released" {
-				t.Errorf("happened %v", w.happened())
-			}
+		close(w.hashing)
+		synctest.Wait()
+		if got := w.happened(); !slices.Equal(got, []string{"released"}) {
+			t.Errorf("happened %v", got)
 		}
 	})
 }
