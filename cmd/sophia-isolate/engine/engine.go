@@ -55,6 +55,7 @@ type Engine struct {
 	lines   int
 	bytes   int
 	failure error // of writing to the daemon
+	trial   bool  // see Warm
 
 	stopped atomic.Pointer[string]
 }
@@ -63,7 +64,12 @@ type Engine struct {
 // thread locked.
 func New(out io.Writer) (*Engine, error) {
 	v8.SetFlags(flags...)
-	e := &Engine{iso: v8.NewIsolate(), out: out, timers: map[int]*time.Timer{}, fired: make(chan int, Timers)}
+	return build(&Engine{iso: v8.NewIsolate(), out: out})
+}
+
+// build gives an engine its context, with the prelude in it.
+func build(e *Engine) (*Engine, error) {
+	e.timers, e.fired = map[int]*time.Timer{}, make(chan int, Timers)
 	host := v8.NewObjectTemplate(e.iso)
 	for name, f := range e.host() {
 		if err := host.Set(name, v8.NewFunctionTemplate(e.iso, f), v8.ReadOnly); err != nil {

@@ -16,7 +16,12 @@ import (
 // prelude alone and are numbers, booleans and strings.
 func (e *Engine) host() map[string]v8.FunctionCallback {
 	return map[string]v8.FunctionCallback{
-		"hook": func(*v8.FunctionCallbackInfo) *v8.Value { installHeapHook(); return nil },
+		"hook": func(*v8.FunctionCallbackInfo) *v8.Value {
+			if !e.trial { // the isolate has it already
+				installHeapHook()
+			}
+			return nil
+		},
 
 		"call": func(info *v8.FunctionCallbackInfo) *v8.Value {
 			defer info.Release()

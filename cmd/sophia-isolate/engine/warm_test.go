@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"runtime"
+	"testing"
+
+	"sophia/actors/isolates/wire"
+)
+
+// A trial leaves nothing behind: the run after it finds the globals untouched and
+// its own calls counted from the first.
+func TestWarm_LeavesNothingBehind(t *testing.T) {
+	done := make(chan error)
+	var out bytes.Buffer
+	go func() {
+		runtime.LockOSThread()
+		e, err := New(&out)
+		if err == nil {
+			err = e.Warm()
+		}
+		if err == nil {
+			frames := make(chan wire.Frame, 4)
+			frames <- wire.Frame{Kind: wire.Methods, Payload: []byte(`[{"Name":"own","Tool":"sophia.own"}]`)}
+			frames <- wire.Frame{Kind: wire.Run, Payload: []byte(`return [Object.keys(sophia), await sophia.own(), typeof input, Object.keys(globalThis)]`)}
+			frames <- wire.Frame{Kind: wire.Result, OK: true, ID: 1, Payload: []byte(`"answer"`)}
+			err = e.Run(frames)
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	var last wire.Frame
+	for in := bufio.NewReader(&out); ; {
+		f, err := wire.Read(in)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == wire.Log {
+			t.Errorf("the trial was heard: %s", f.Payload)
+		}
+		last = f
+	}
+	if want := `[["own"],"answer","undefined",["sophia"]]`; last.Kind != wire.Done || string(last.Payload) != want {
+		t.Errorf("%v %s, want %s", last.Kind, last.Payload, want)
+	}
+}
