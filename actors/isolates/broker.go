@@ -2,6 +2,7 @@ package isolates
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"time"
@@ -17,7 +18,7 @@ import (
 type Status struct {
 	Idle, Starting, Running, Waiting int
 	Leased                           int   // runs so far
-	Failures                         int   // starts that failed in a row
+	Failures                         int   // workers in a row that failed before they were of use
 	Last                             error // why the last of them did
 	Report                           wire.Report
 }
@@ -49,14 +50,17 @@ type broker struct {
 	svc *Service
 	cfg *Config
 
-	ref     *supervise.Ref
-	queue   queue[supervise.Reply]
-	known   map[*supervise.Ref]*lifeOf
-	idle    []*supervise.Ref
-	adding  int // workers asked for whose Ref is not known yet
-	backoff *supervise.Timer
-	topUp   *supervise.Timer
-	status  Status
+	ref    *supervise.Ref
+	queue  queue[supervise.Reply]
+	known  map[*supervise.Ref]*lifeOf
+	idle   []*supervise.Ref
+	adding int // workers asked for whose Ref is not known yet
+	// idleEnds counts workers in a row that became ready and ended before anybody
+	// used them: starting the next at once would be a loop without an end.
+	idleEnds int
+	backoff  *supervise.Timer
+	topUp    *supervise.Timer
+	status   Status
 }
 
 // lifeOf is what the broker knows of a worker.
@@ -127,6 +131,7 @@ func (b *broker) dispatch(c *actor.Context) {
 		w := b.known[ref]
 		w.running, w.connection = true, connection
 		b.status.Leased++
+		b.idleEnds, b.status.Failures, b.status.Last = 0, 0, nil // they can be used
 		reply.Send(ref)
 		lending = true
 	}
@@ -195,7 +200,10 @@ func (b *broker) up(c *actor.Context, msg workerUp) {
 		msg.ref.Monitor(b.ref)
 	}
 	w.up = true
-	b.status.Failures, b.status.Last, b.status.Report = 0, nil, msg.report
+	b.status.Report = msg.report
+	if b.idleEnds == 0 {
+		b.status.Failures, b.status.Last = 0, nil
+	}
 	b.idle = append(b.idle, msg.ref)
 	b.dispatch(c)
 }
@@ -215,8 +223,16 @@ func (b *broker) down(c *actor.Context, msg supervise.Down) {
 	if w.running {
 		b.queue.done(w.connection)
 	}
-	if !w.up && msg.Reason != nil && msg.Reason != supervise.ErrShutdown {
+	switch {
+	case !w.up && msg.Reason != nil && msg.Reason != supervise.ErrShutdown:
 		b.failed(c, msg.Reason)
+		return
+	case w.up && !w.running && errors.Is(msg.Reason, errIdleEnd):
+		if b.backoff == nil { // all that end at once are one failure
+			b.status.Failures = b.idleEnds
+			b.idleEnds++
+			b.failed(c, msg.Reason)
+		}
 		return
 	}
 	b.dispatch(c)
@@ -228,7 +244,7 @@ func (b *broker) failed(c *actor.Context, why error) {
 	b.status.Failures++
 	b.status.Last = why
 	wait := min(backoffBase<<min(b.status.Failures-1, 16), backoffMax)
-	b.cfg.Log.Warn("an isolate worker did not start", slog.Int("failures", b.status.Failures), slog.Duration("next_try_in", wait), slog.Any("error", why))
+	b.cfg.Log.Warn("an isolate worker failed", slog.Int("failures", b.status.Failures), slog.Duration("next_try_in", wait), slog.Any("error", why))
 	if b.backoff == nil {
 		b.backoff = supervise.After(c, wait, retry{})
 	}

@@ -432,6 +432,32 @@ func TestPool_StartsThatFailAreBackedOffAndVisible(t *testing.T) {
 	})
 }
 
+// A worker that becomes ready and ends, again and again, is started later and
+// later too, and told of.
+func TestPool_WorkersThatEndUnusedAreBackedOffAndVisible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		starts := 0
+		w := newWorld(t, isolates.Config{Warm: 2, Max: 4, Log: slog.New(slog.DiscardHandler), Spawn: plays(func(p *scripted) {
+			mu.Lock()
+			starts++
+			mu.Unlock()
+			<-time.After(10 * time.Millisecond)
+			p.end(isolates.Exit{Signal: "killed"})
+		})})
+		<-time.After(10 * time.Minute)
+		mu.Lock()
+		n := starts
+		mu.Unlock()
+		if n > 60 || n < 10 {
+			t.Errorf("%d starts in ten minutes", n)
+		}
+		if s, err := w.Status(t.Context()); err != nil || s.Failures < 10 || s.Last == nil {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
 func TestPool_StrictRefusesAWorkerWithoutALayer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, isolates.Config{Strict: true, Log: slog.New(slog.DiscardHandler), Spawn: plays(wait)})

@@ -2,6 +2,8 @@ package surface
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/connections"
 	"sophia/actors/isolates"
 	"sophia/actors/supervise"
 	"sophia/actors/typecheck"
@@ -20,6 +23,7 @@ import (
 	"sophia/mcp/inbox"
 	"sophia/mcp/registry"
 	"sophia/mcp/tools"
+	"sophia/mcp/transport"
 	"sophia/messages"
 	"sophia/store"
 	"sophia/store/blobs"
@@ -47,6 +51,7 @@ type Surface struct {
 	Data     tools.Data
 	Isolates *isolates.Service
 	Checker  *typecheck.Service
+	Endpoint *transport.Transport // /mcp, for bearers that Mint gave out
 
 	tree *supervise.Tree
 }
@@ -76,7 +81,7 @@ func Open(o Options) (_ *Surface, err error) {
 	}
 	s.Isolates = isolates.New(isolates.Config{Spawn: isolates.Command(o.Isolate), Log: quiet()})
 	s.Checker = typecheck.New(typecheck.Config{Program: o.Checker, Dir: filepath.Join(o.Dir, "typecheck"), Log: quiet()})
-	kids := []supervise.Spec{writer.Spec(s.DB), s.Checker.Spec()}
+	kids := []supervise.Spec{writer.Spec(s.DB), s.Checker.Spec(), connections.Spec()}
 	if o.Isolate != "" {
 		kids = append(kids, s.Isolates.Spec())
 	}
@@ -94,16 +99,29 @@ func Open(o Options) (_ *Surface, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Dispatcher, err = dispatch.New(dispatch.Config{Registry: reg, Gate: o.Gate, Inbox: box, Log: quiet()})
+	if s.Dispatcher, err = dispatch.New(dispatch.Config{Registry: reg, Gate: o.Gate, Inbox: box, Log: quiet()}); err != nil {
+		return s, err
+	}
+	live := connections.New(connections.Config{}, func() *supervise.Tree { return s.tree.Sub(connections.ID) })
+	s.Endpoint, err = transport.New(transport.Config{Dispatcher: s.Dispatcher, Authorities: bearers{tables.NewBearers(s.DB)}, Admission: live, Log: quiet()})
 	return s, err
+}
+
+// bearers looks connections up.
+type bearers struct{ *tables.Bearers }
+
+func (b bearers) ByBearer(_ context.Context, sum [sha256.Size]byte) (messages.Authority, bool, error) {
+	row, ok, err := b.Find(sum)
+	return row.Authority, ok && row.Revoked == nil, err
 }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// Mint inserts a connection.
+// Mint inserts a connection. Its bearer is its identifier.
 func (s *Surface) Mint(ctx context.Context, a messages.Authority) error {
 	_, err := s.Write.Write(ctx, cause, func(tx *store.Tx) error {
-		return tables.Connections.Insert(tx, messages.ConnectionRow{Authority: a, Created: tx.Now()})
+		sum := sha256.Sum256([]byte(a.Connection))
+		return tables.Connections.Insert(tx, messages.ConnectionRow{Authority: a, BearerSHA256: hex.EncodeToString(sum[:]), Created: tx.Now()})
 	})
 	return err
 }
@@ -140,6 +158,9 @@ func (s *Surface) Do(ctx context.Context, a messages.Authority, tool string, arg
 // Close ends all of it.
 func (s *Surface) Close() error {
 	var errs []error
+	if s.Endpoint != nil {
+		errs = append(errs, s.Endpoint.Close(context.Background()))
+	}
 	if s.tree != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()

@@ -42,14 +42,25 @@ func main() {
 	rounds := flag.Int("rounds", 15, "counted rounds of each comparison")
 	soak := flag.Int("soak", 1000, "runs of the growth test")
 	program := flag.String("program", "bin/sophia-isolate", "the worker")
+	only := flag.Bool("example", false, "only the specification's example")
+	growth := flag.Int("growth", 10, "how many times the workspace, for the example's growth")
 	flag.Parse()
-	if err := run(*rounds, *soak, *program); err != nil {
+	err := error(nil)
+	if *only {
+		report := bench.NewReport("isolate", os.Stdout)
+		if err = example(context.Background(), report, *program, *growth); err == nil {
+			err = report.Close()
+		}
+	} else {
+		err = run(*rounds, *soak, *growth, *program)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench isolate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rounds, soak int, program string) error {
+func run(rounds, soak, growth int, program string) error {
 	ctx := context.Background()
 	program, err := filepath.Abs(program)
 	if err != nil {
@@ -83,6 +94,7 @@ func run(rounds, soak int, program string) error {
 		func() error { return m.warm("fifty_sequential_ratio", sequential, 0.6) },
 		m.cold, m.rate, m.memory,
 		func() error { return m.growth(soak) },
+		func() error { return example(ctx, m.report, program, growth) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -33,6 +33,9 @@ func installPeer(ctx context.Context, dir string) (string, error) {
 	}
 	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", version)
 	npm.Dir = dir
+	if _, err := os.Stat("/usr/include/node/node.h"); err == nil { // it is compiled; the headers of the packaged Node need no download
+		npm.Env = append(os.Environ(), "npm_config_nodedir=/usr")
+	}
 	if out, err := npm.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("npm install %s: %w\n%s", version, err, out)
 	}
