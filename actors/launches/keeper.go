@@ -404,9 +404,9 @@ func (k *keeper) giveToken(r supervise.Reply) {
 	case k.token == nil || (k.l.State != messages.LeaseRedeeming && k.l.State != messages.LeaseRunning):
 		r.Send(problem.New("launch_not_running", "%s is %s; there is no terminal to attach to", k.la.id, k.l.State))
 	default:
-		token := k.token
-		k.token, k.tokenOut = nil, true
-		r.Send(token)
+		if r.Send(k.token) { // not to one who has gone: each launch has one
+			k.token, k.tokenOut = nil, true
+		}
 	}
 }
 
@@ -448,7 +448,9 @@ func (k *keeper) minted(c *actor.Context, m minted) {
 		return
 	}
 	k.on(c, lease.Redeemed{Connection: m.row.Connection})
-	m.reply.Send(m.bearer)
+	if !m.reply.Send(m.bearer) {
+		m.bearer.Zero()
+	}
 }
 
 // answerProofs answers what can be answered: a proof that overtook the storing

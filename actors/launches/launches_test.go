@@ -82,6 +82,27 @@ func TestLaunch_AttachTokenIsGivenOnce(t *testing.T) {
 	})
 }
 
+// Whoever gave up waiting either has the token or has left it to the next.
+func TestLaunch_AttachTokenIsNotLostWithItsAsker(t *testing.T) {
+	for range 20 {
+		in(t, func(t *testing.T, w *world) {
+			s, stop := w.daemon(t)
+			defer stop()
+			l, _ := w.running(t, s)
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, token, err := s.Attach(gone, l.Launch)
+			if err != nil {
+				synctest.Wait()
+				if _, token, err = s.Attach(t.Context(), l.Launch); err != nil {
+					t.Fatal(err)
+				}
+			}
+			token.Zero()
+		})
+	}
+}
+
 func TestLaunch_SecondRedemptionEndsIt(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)

@@ -32,6 +32,7 @@ type Planner interface {
 // Order is what was asked for. Empty fields come from the launch profile.
 type Order struct {
 	Launch, Lease string // given by the service
+	Resumes       string // asked for: the launch to go on from; compiled: that launch's lease
 	Workspace     string
 	Profile       string
 	Harness       string

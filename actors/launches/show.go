@@ -16,6 +16,7 @@ func title(p messages.Plan) string {
 func details(p messages.Plan) [][2]string {
 	return [][2]string{
 		{"launch", p.Launch},
+		{"resumes", p.Resumes},
 		{"harness", p.Harness + " " + p.HarnessVersion},
 		{"program", p.HarnessIdentity.Path},
 		{"sha256", p.HarnessIdentity.SHA256},

@@ -63,7 +63,7 @@ func (l launchesAPI) Propose(ctx context.Context, workspace string, ask ownerapi
 		return messages.Lease{}, err
 	}
 	return l.Service.Propose(ctx, launches.Order{
-		Workspace: workspace, Profile: ask.Profile, Harness: ask.Harness, Seat: ask.Seat, Permission: ask.Permission, Surface: ask.Surface,
+		Workspace: workspace, Resumes: ask.Resume, Profile: ask.Profile, Harness: ask.Harness, Seat: ask.Seat, Permission: ask.Permission, Surface: ask.Surface,
 		Scope: ask.Scope, LeaseSeconds: ask.LeaseSeconds, WriteApproval: ask.WriteApproval, Confine: ask.Confine, Isolated: ask.Isolated,
 		Arguments: ask.Arguments, Rows: ask.Rows, Cols: ask.Cols,
 	})

@@ -59,7 +59,7 @@ func (p *Planner) Compile(ctx context.Context, o launches.Order) (messages.Plan,
 		return messages.Plan{}, err
 	}
 	plan := messages.Plan{
-		Launch: o.Launch, Lease: o.Lease, Workspace: ws.ID, WorkspaceDir: dir,
+		Launch: o.Launch, Lease: o.Lease, Resumes: o.Resumes, Workspace: ws.ID, WorkspaceDir: dir,
 		Profile: profile.ID, ProfileVersion: profile.Version, ProfileName: profile.Name, Seat: cmp.Or(o.Seat, profile.Name),
 		Harness:    profile.Harness,
 		Permission: cmp.Or(o.Permission, profile.Permission), Surface: cmp.Or(o.Surface, profile.Surface),

@@ -97,6 +97,7 @@ type AddedWorkspace struct {
 // profile; the profile itself is the named one, else the harness's first, else
 // the default.
 type StartRequest struct {
+	Resume        string           `json:"resume,omitempty"` // an ended launch, from whose plan comes what is empty
 	Profile       string           `json:"profile,omitempty"`
 	Harness       string           `json:"harness,omitempty"`
 	Seat          string           `json:"seat,omitempty"`

@@ -199,7 +199,7 @@ func (o *agentStop) run(ctx context.Context, launch string) error {
 		}
 	}
 	if lease.State == messages.LeaseUnquiet {
-		return problem.New("refused", "%s is stopped, but something of it is alive: %s", launch, lease.Reason).
+		return problem.New("refused", "%s is stopped, but something of it is alive: %s", launch, survivors(lease)).
 			WithHint("Its folder stays until all is quiet: sophia agent show %s", launch)
 	}
 	return o.app.print(lease, func(w io.Writer) { fmt.Fprintf(w, "%s is %s.\n", launch, lease.State) })
@@ -238,15 +238,19 @@ func (a *App) launches(ctx context.Context) (ownerapi.Page[messages.Lease], erro
 // completeLaunches offers launches, with ended the ended ones too.
 func (a *App) completeLaunches(ended bool) cobra.CompletionFunc {
 	return completeIDs(a, func(ctx context.Context) ([]string, error) {
-		page, err := a.launches(ctx)
-		var ids []string
-		for _, l := range page.Items {
-			if ended || !final(l.State) {
-				ids = append(ids, cobra.CompletionWithDesc(l.Launch, oneLine(fmt.Sprintf("%s (%s), %s", l.Plan.ProfileName, l.Plan.Seat, l.State))))
-			}
-		}
-		return ids, err
+		return a.launchIDs(ctx, func(l messages.Lease) bool { return ended || !final(l.State) })
 	})
+}
+
+// launchIDs are the launches that a completion offers.
+func (a *App) launchIDs(ctx context.Context, offered func(messages.Lease) bool) (ids []string, err error) {
+	page, err := a.launches(ctx)
+	for _, l := range page.Items {
+		if offered(l) {
+			ids = append(ids, cobra.CompletionWithDesc(l.Launch, oneLine(fmt.Sprintf("%s (%s), %s", l.Plan.ProfileName, l.Plan.Seat, l.State))))
+		}
+	}
+	return ids, err
 }
 
 func (o *agentList) run(ctx context.Context) error {
@@ -303,7 +307,7 @@ func (o *agentShow) show(w io.Writer, l messages.Lease) {
 	}
 	a.fields(w, [][2]string{
 		{"launch", l.Launch}, {"lease", l.ID}, {"state", fmt.Sprintf("%s, %s", l.State, a.at(l.Updated))}, {"why", strings.TrimSpace(l.Reason + " " + coded(l.Code))},
-		{"lease ends", expires},
+		{"resumes", p.Resumes}, {"alive", survivors(l)}, {"lease ends", expires},
 		{"agent", fmt.Sprintf("%s (%s) [%s]", p.ProfileName, p.Seat, p.Harness)},
 		{"harness", strings.TrimSpace(p.HarnessVersion + "  " + p.HarnessIdentity.Path)}, {"sha256", p.HarnessIdentity.SHA256},
 		{"authority", fmt.Sprintf("%s/%s scope %s", p.Permission, p.Surface, scopeText(p.Scope))},
@@ -335,6 +339,14 @@ func (o *agentShow) show(w io.Writer, l messages.Lease) {
 		rows = append(rows, []string{step.At.Local().Format(time.DateTime + ".000"), after, string(step.State), step.Why})
 	}
 	a.table(w, []string{"AT", "AFTER", "STATE", "WHY"}, rows, "")
+}
+
+// survivors says what is alive of a launch that could not be proven quiet.
+func survivors(l messages.Lease) string {
+	if l.State != messages.LeaseUnquiet || len(l.History) == 0 {
+		return ""
+	}
+	return l.History[len(l.History)-1].Why
 }
 
 // coded is a code as it stands behind a sentence.

@@ -28,7 +28,10 @@ func newAgentStart(a *App) *cobra.Command {
 		Use: "start [-- HARNESS ARGUMENTS…]", Short: "Launch an agent; you approve it in the tray",
 		Long: `start proposes a launch, waits for your answer in the tray, and attaches this
 terminal. Every flag becomes part of the proposal that you approve. What is not
-given comes from the launch profile, see: sophia agent catalog.`,
+given comes from the launch profile, see: sophia agent catalog.
+
+With --resume it comes from the plan of a launch that has ended, in that one's
+workspace. A resume is a launch: everything is checked and approved anew.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 0 && len(args) > 0 {
@@ -40,6 +43,7 @@ given comes from the launch profile, see: sophia agent catalog.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.workspace, "workspace", "", "where, by id or name; the one of the working directory when not given")
+	f.StringVar(&o.ask.Resume, "resume", "", "an ended launch to go on from")
 	f.StringVar(&o.ask.Profile, "profile", "", "launch profile")
 	f.StringVar(&o.ask.Harness, "harness", "", "codex, claude-code")
 	f.StringVar(&o.ask.Seat, "seat", "", "name of the agent's seat, as Reviewer_1")
@@ -52,6 +56,9 @@ given comes from the launch profile, see: sophia agent catalog.`,
 	f.BoolVar(&o.ask.Isolated, "isolated", false, "a private HOME, and no instructions of the project")
 	f.BoolVar(&o.noAttach, "no-attach", false, "don't attach this terminal")
 	complete(c, "workspace", a.workspaceIDs)
+	complete(c, "resume", func(ctx context.Context) ([]string, error) {
+		return a.launchIDs(ctx, func(l messages.Lease) bool { return final(l.State) && l.Unit.Name != "" })
+	})
 	complete(c, "profile", func(ctx context.Context) ([]string, error) { return a.profiles(ctx, o.workspace) })
 	complete(c, "harness", a.harnessIDs)
 	choices(c, "permission", string(messages.Observer), string(messages.Assistant), string(messages.Full))
@@ -67,7 +74,7 @@ func (o *agentStart) run(ctx context.Context) error {
 	if attach && (!a.InTTY || !a.OutTTY) {
 		return problem.New("usage", "attaching needs a terminal").WithHint("Run it in one, or add --no-attach.")
 	}
-	ws, err := a.workspace(ctx, o.workspace)
+	workspace, err := o.where(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +86,7 @@ func (o *agentStart) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lease, err := c.Propose(ctx, ws.ID, o.ask)
+	lease, err := c.Propose(ctx, workspace, o.ask)
 	if err != nil {
 		return err
 	}
@@ -119,6 +126,19 @@ func (o *agentStart) run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// where is the workspace's id: the named one, that of the launch to resume, or
+// that of the working directory.
+func (o *agentStart) where(ctx context.Context) (string, error) {
+	if o.ask.Resume == "" || o.workspace != "" {
+		ws, err := o.app.workspace(ctx, o.workspace)
+		return ws.ID, err
+	}
+	l, err := call(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (messages.Lease, error) {
+		return c.Launch(ctx, o.ask.Resume)
+	})
+	return l.Plan.Workspace, err
 }
 
 // started waits until the unit runs, or why it does not.

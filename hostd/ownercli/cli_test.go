@@ -26,6 +26,7 @@ import (
 type script struct {
 	mu     sync.Mutex
 	ask    ownerapi.StartRequest
+	where  string // the workspace that was asked for
 	lease  messages.Lease
 	states []messages.Lease
 	tokens int
@@ -34,7 +35,7 @@ type script struct {
 func (s *script) Propose(_ context.Context, workspace string, ask ownerapi.StartRequest) (messages.Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ask = ask
+	s.ask, s.where = ask, workspace
 	return s.lease, nil
 }
 func (s *script) List(context.Context) ([]messages.Lease, error) {
@@ -232,6 +233,27 @@ func TestAgentStart_EveryFlagIsInTheProposal(t *testing.T) {
 	}
 }
 
+func TestAgentStart_ResumeGoesToTheWorkspaceOfTheOldLaunch(t *testing.T) {
+	s := newShell(t, messages.Lease{State: messages.LeaseRunning})
+	s.lease.Plan.Workspace = "ws-0ddba1"
+	code, _, errs := s.run("agent start --resume lp-000001 --seat S --no-attach")
+	if code != 0 {
+		t.Fatal(code, errs)
+	}
+	if s.ask.Resume != "lp-000001" || s.ask.Seat != "S" || s.where != "ws-0ddba1" {
+		t.Errorf("proposed in %s: %+v", s.where, s.ask)
+	}
+}
+
+func TestAgentShow_SaysWhatIsAlive(t *testing.T) {
+	s := newShell(t)
+	s.lease.State, s.lease.Reason = messages.LeaseUnquiet, "The owner stopped it."
+	s.lease.History = []messages.LeaseStep{{State: messages.LeaseQuiescing}, {State: messages.LeaseUnquiet, Why: "pid 7 (sleep)"}}
+	if _, out, errs := s.run("agent show lp-9c41d7"); !strings.Contains(out, "alive") || !strings.Contains(out, "pid 7 (sleep)") {
+		t.Errorf("%s%s", out, errs)
+	}
+}
+
 func TestAgentStart_EachEndHasItsExitCode(t *testing.T) {
 	for _, c := range []struct {
 		end  messages.Lease
@@ -283,7 +305,8 @@ func TestAgentStart_WaitsForTheTerminalToBeThere(t *testing.T) {
 }
 
 func TestAgentStop_SaysWhenSomethingIsAlive(t *testing.T) {
-	s := newShell(t, messages.Lease{State: messages.LeaseStopping}, messages.Lease{State: messages.LeaseUnquiet, Reason: "pid 7 (sleep)"})
+	s := newShell(t, messages.Lease{State: messages.LeaseStopping}, messages.Lease{State: messages.LeaseUnquiet, Reason: "The owner stopped it."})
+	s.lease.History = []messages.LeaseStep{{State: messages.LeaseUnquiet, Why: "pid 7 (sleep)"}}
 	code, _, errs := s.run("agent stop lp-9c41d7")
 	if code != 3 || !strings.Contains(errs, "pid 7 (sleep)") {
 		t.Errorf("%d %s", code, errs)
