@@ -125,6 +125,41 @@ func TestReply_LaterFromAnotherGoroutineAndOnlyOnce(t *testing.T) {
 	})
 }
 
+// Whoever hands a secret over must know whose it is then.
+func TestReply_SaysWhetherItWasHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open supervise.Reply
+		tree := start(t, supervise.Policy{}, is("a", func(c *actor.Context) {
+			if _, ok := c.Message().(string); ok {
+				open = supervise.ReplyTo(c)
+			}
+		}))
+		for _, answered := range []bool{true, false} {
+			for range 50 {
+				ctx, cancel := context.WithCancel(context.Background())
+				got := make(chan any)
+				go func() { v, _ := tree.Ref("a").Ask(ctx, "wait"); got <- v }()
+				synctest.Wait()
+				if answered {
+					if !open.Send(1) {
+						t.Fatal("an answer that was waited for was not taken")
+					}
+					cancel()
+					if v := <-got; v != 1 {
+						t.Fatalf("an answer that was handed over got lost: %v", v)
+					}
+					continue
+				}
+				cancel()
+				if v := <-got; v != nil || open.Send(1) {
+					t.Fatalf("handed over to nobody: %v", v)
+				}
+			}
+		}
+		stop(t, tree)
+	})
+}
+
 func TestReply_StoppedMayStillAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open supervise.Reply

@@ -39,7 +39,10 @@ func (r *Ref) Ask(ctx context.Context, msg any) (any, error) {
 	case a := <-ch:
 		return a.v, a.err
 	case <-ctx.Done():
-		r.answered(token)
+		if r.answered(token) == nil { // answered at that moment: what Send has handed over arrives
+			a := <-ch
+			return a.v, a.err
+		}
 		return nil, ctx.Err()
 	}
 }
@@ -57,10 +60,12 @@ func ReplyTo(c *actor.Context) Reply {
 	return Reply{ref: Self(c), token: c.Sender()}
 }
 
-// Send answers with v. An error value makes Ask return it as its error.
-func (p Reply) Send(v any) {
+// Send answers with v. An error value makes Ask return it as its error. It says
+// whether v was handed over: false means that nobody waits any more and v is the
+// caller's still.
+func (p Reply) Send(v any) bool {
 	if p.token == nil {
-		return
+		return false
 	}
 	if ch := p.ref.answered(p.token); ch != nil {
 		err, failed := v.(error)
@@ -68,7 +73,9 @@ func (p Reply) Send(v any) {
 			v = nil
 		}
 		ch <- answer{v, err}
+		return true
 	}
+	return false
 }
 
 // Wanted reports whether somebody still waits for this answer.
