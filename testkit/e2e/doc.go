@@ -3,7 +3,8 @@
 // them. It has no code of its own besides the tests and their house.
 //
 //	house_test.go       a world with a workspace, an adopted harness and a tray
-//	crash_test.go       kill -9 at every state of a launch, and in the middle of calls
+//	crash_test.go       kill -9 of the daemon at every state of a launch
+//	parts_test.go       kill -9 of a launch's other processes, and in the middle of calls
 //	refusal_test.go     what is not what was approved
 //	agents_test.go      the real Codex and Claude Code: custody, pollution, confinement
 //	cores_test.go       no program dumps its memory
