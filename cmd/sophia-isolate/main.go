@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
+	"time"
 
 	"sophia/actors/isolates/wire"
 	"sophia/cmd/sophia-isolate/engine"
 	"sophia/cmd/sophia-isolate/lockdown"
 )
+
+// unhurried is how long after its start a worker takes it that nobody waits for
+// it: who does sends the snippet at once.
+const unhurried = 5 * time.Millisecond
 
 // The main thread is kept out of V8's way: see package engine.
 func init() { runtime.LockOSThread() }
@@ -45,8 +51,10 @@ func serve() error {
 	if err := wire.Write(os.Stdout, wire.Frame{Kind: wire.Ready, Payload: b}); err != nil {
 		return err
 	}
-	frames := listen(e)
-	if len(frames) == 0 { // nobody waits
+	frames, first := listen(e)
+	select {
+	case <-first: // somebody waited for this worker
+	case <-time.After(unhurried):
 		if err := e.Warm(); err != nil {
 			return err
 		}
@@ -57,9 +65,10 @@ func serve() error {
 
 // listen reads frames beside V8. A Stop acts at once. When the pipe closes, the
 // daemon is gone or has lost interest, and so is the process, whatever V8 does.
-func listen(e *engine.Engine) <-chan wire.Frame {
-	frames := make(chan wire.Frame, engine.Calls+8)
+func listen(e *engine.Engine) (_ <-chan wire.Frame, first <-chan struct{}) {
+	frames, came := make(chan wire.Frame, engine.Calls+8), make(chan struct{})
 	go func() {
+		var once sync.Once
 		in := bufio.NewReaderSize(os.Stdin, 64<<10)
 		for {
 			f, err := wire.Read(in)
@@ -69,8 +78,9 @@ func listen(e *engine.Engine) <-chan wire.Frame {
 			if f.Kind == wire.Stop {
 				e.Terminate(f.Name)
 			}
+			once.Do(func() { close(came) })
 			frames <- f
 		}
 	}()
-	return frames
+	return frames, came
 }
