@@ -162,10 +162,10 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 	var enough *time.Timer // for a relay that does not end the connection
 	workers.Go(func() {
 		if v.keys(r, send) {
+			enough = time.AfterFunc(leaveTime, func() { hangUp(conn) })
 			close(detached)
 			// The relay reads what was typed before, then ends the connection.
 			conn.CloseWrite()
-			enough = time.AfterFunc(leaveTime, func() { hangUp(conn) })
 		}
 	})
 	sizes := make(chan os.Signal, 1)

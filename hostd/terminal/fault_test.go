@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,12 @@ func (s *setup) restarted() {
 			return
 		}
 	}
+}
+
+func (s *setup) has(size terminal.Size) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.sizes, size)
 }
 
 // Killed at its n-th message, wherever that is: nobody hangs, the token is used
@@ -58,7 +65,14 @@ func TestTerminal_ActorKilledAtEachStep(t *testing.T) {
 			}
 			welcomes++
 			terminal.WriteFrame(c, terminal.FrameResize, terminal.Size{Rows: 20, Cols: 90}.Encode())
-			terminal.WriteFrame(c, terminal.FrameInput, []byte("k"))
+			for !s.has(terminal.Size{Rows: 20, Cols: 90}) {
+				select {
+				case <-s.event:
+				case step := <-died:
+					died <- step
+					return "welcome"
+				}
+			}
 			return "welcome"
 		}
 		step := ""

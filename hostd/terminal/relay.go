@@ -248,10 +248,10 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 	err := r.Gate.Try(m.hello.Token)
 	clear(m.hello.Token)
 	if err != nil {
-		supervise.Go(c, func(context.Context) any { m.refuse(err); return nil })
 		if r.Gate.Closed() {
-			r.Listener.Close() // and removes the socket
+			r.Listener.Close() // and removes the socket, before anybody is told
 		}
+		supervise.Go(c, func(context.Context) any { m.refuse(err); return nil })
 		return
 	}
 	r.attach(c, m.conn, m.hello.Size)

@@ -231,7 +231,6 @@ func TestTerminal_ThreeWrongTokensEndTheSocket(t *testing.T) {
 		if r.Code != "wrong_token" {
 			t.Errorf("token %.50q: %q", wrong, r.Code)
 		}
-		// The socket is removed before the refusal is told or right after.
 		io.Copy(io.Discard, c)
 		c.Close()
 	}
