@@ -41,7 +41,7 @@ func TestSessions_AttachAnywhereShowsTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := screen(whole)
 			r := rand.New(rand.NewPCG(1, uint64(len(whole))))
-			for range 40 {
+			for range 20 {
 				at := r.IntN(len(whole) + 1)
 				b := terminal.NewBacklog(terminal.DefaultBacklog, terminal.Size{Rows: 24, Cols: 80})
 				b.Write(whole[:at])
@@ -70,7 +70,7 @@ func TestSessions_ReplayCutAnywhereKeepsTheModes(t *testing.T) {
 	for name, whole := range sessions(t) {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(2, uint64(len(whole))))
-			for range 60 {
+			for range 25 {
 				part := whole[:1+r.IntN(len(whole))]
 				if !atGround(part) {
 					continue // the program does not paint within a sequence
