@@ -279,14 +279,26 @@ func (w *world) Relay(s envelope.Spec) actor.Receiver {
 	return r
 }
 
+// machine is all that the launches need of the rest.
+type machine interface {
+	Store
+	Gate
+	Planner
+	Host
+	Connections
+	Relays
+}
+
 // daemon starts the launches over w, as one life of sophiad would.
-func (w *world) daemon(t *testing.T) (*Service, func()) {
+func (w *world) daemon(t *testing.T) (*Service, func()) { t.Helper(); return w.daemonOn(t, w) }
+
+func (w *world) daemonOn(t *testing.T, m machine) (*Service, func()) {
 	t.Helper()
 	e, err := actor.NewEngine(actor.NewEngineConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Ports{Store: w, Gate: w, Planner: w, Host: w, Connections: w, Relays: w}, Options{})
+	s := New(Ports{Store: m, Gate: m, Planner: m, Host: m, Connections: m, Relays: m}, Options{})
 	tree, err := supervise.Start(e, "sophiad", supervise.Policy{}, s.Spec())
 	if err != nil {
 		t.Fatal(err)

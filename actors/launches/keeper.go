@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -127,6 +128,9 @@ func (k *keeper) Receive(c *actor.Context) {
 			k.on(c, lease.Failed{Code: lease.CodeNeverProven, Reason: "The wrapper did not prove the credential in time."})
 		}
 	case supervise.Down:
+		if errors.Is(m.Reason, supervise.ErrShutdown) {
+			return // the daemon stops, and the next one takes the launch up
+		}
 		k.on(c, lease.Failed{Code: "envelope_relay_lost", Reason: "The envelope relay ended, and is never started again."})
 	}
 }

@@ -2,6 +2,7 @@ package launches
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -55,11 +56,19 @@ func gone(r messages.HostReport) lease.UnitGone {
 	case r.Stage == messages.StageRefused:
 		return lease.UnitGone{Code: r.Code, Reason: r.Message}
 	case r.Stage == messages.StageExited && (r.ExitCode != 0 || r.Signal != ""):
-		return lease.UnitGone{Code: "harness_failed", Reason: r.Message}
+		return lease.UnitGone{Code: "harness_failed", Reason: failure(r)}
 	case r.Stage == messages.StageExited:
 		return lease.UnitGone{}
 	}
 	return lease.UnitGone{Code: "host_lost", Reason: "The host ended without a report."}
+}
+
+// failure says how a harness ended that did not end well.
+func failure(r messages.HostReport) string {
+	if r.Signal != "" {
+		return fmt.Sprintf("The harness was ended by a signal: %s.", r.Signal)
+	}
+	return fmt.Sprintf("The harness ended with the exit code %d.", r.ExitCode)
 }
 
 // cleanupActor is the quiescence gate and what comes behind it.
