@@ -5,6 +5,7 @@
 //	house_test.go       a world with a workspace, an adopted harness and a tray
 //	crash_test.go       kill -9 of the daemon at every state of a launch
 //	parts_test.go       kill -9 of a launch's other processes, and in the middle of calls
+//	faults_test.go      the rows of docs/faults.md that the two above leave
 //	refusal_test.go     what is not what was approved
 //	agents_test.go      the real Codex and Claude Code: custody, pollution, confinement
 //	cores_test.go       no program dumps its memory
