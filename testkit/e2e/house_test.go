@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds each thing that is waited for.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // shipped are the programs of a release.
 var shipped = []string{"sophia", "sophiad", "sophia-host", "sophia-wrapper", "sophia-tray", "sophia-isolate"}
