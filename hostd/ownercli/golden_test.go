@@ -196,12 +196,16 @@ func (a asked) List(context.Context) ([]messages.ApprovalRequest, error) {
 }
 func (a asked) Decide(context.Context, string, string, string, string, string) error { return nil }
 
+// TestMain puts the whole package into one time zone before anything runs that
+// could read it: the outputs show local times.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
+}
+
 // What a person and what a script sees of each list, compared with files that
 // are looked at when they change.
 func TestGolden_OutputsOnAndOffATerminal(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 	lines := []string{
 		"status", "status --tree", "agent list", "agent list --all", "agent show lp-9c41d7", "agent show lp-000001", "agent show lp-none", "agent catalog --all", "agent catalog --workspace ws-none",
 		"connection list", "connection list --all", "journal list", "journal show 41", "journal show 7", "journal revert 41", "workspace list", "approval list", "harness list",
