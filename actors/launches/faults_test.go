@@ -251,7 +251,7 @@ var blows = []blow{
 	// The bearer died with the wrapper and the handle is used up, or the relay has
 	// the deposit and the next wrapper gets it: nothing reaches the lease.
 	{name: "kill -9 of the wrapper", in: withProcesses,
-		shown: map[messages.LeaseState]string{messages.LeaseRedeeming: "TestLaunch_UnprovenCredentialEndsIt", messages.LeaseRunning: byParts, "": byFaults},
+		shown:  map[messages.LeaseState]string{messages.LeaseRedeeming: "TestLaunch_UnprovenCredentialEndsIt", messages.LeaseRunning: byParts, "": byFaults},
 		strike: func(*testing.T, *stage, string) {}},
 	{name: "systemd out of reach for a minute", proven: true, in: []messages.LeaseState{messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping},
 		shown:  map[messages.LeaseState]string{"": byFaults},

@@ -33,7 +33,8 @@ type minted struct {
 	live *connections.Connections
 }
 
-// Revoke also ends the connection's actor: what it has under way ends with it.
+// Revoke also ends the connection's actor. Its next call is refused; what it has
+// under way goes on to its end.
 func (m minted) Revoke(ctx context.Context, id string) (messages.ConnectionRow, error) {
 	row, err := m.Service.Revoke(ctx, id)
 	if err != nil {

@@ -56,7 +56,7 @@ type world struct {
 	kept                            bool // the relay holds the bearer
 	serves, grants, mints, receipts int
 	rule                            rule // nil: the machine as it is
-	pending                         int // requests without an answer yet, as a bit set
+	pending                         int  // requests without an answer yet, as a bit set
 	closed                          int
 }
 
