@@ -33,8 +33,9 @@ type minted struct {
 	live *connections.Connections
 }
 
-// Revoke also ends the connection's actor. Its next call is refused; what it has
-// under way goes on to its end.
+// Revoke also ends the connection's actor. Its next call is refused, also one
+// from a script that runs and one that waits for the owner's approval; a handler
+// that is at work is not torn away.
 func (m minted) Revoke(ctx context.Context, id string) (messages.ConnectionRow, error) {
 	row, err := m.Service.Revoke(ctx, id)
 	if err != nil {
@@ -48,6 +49,14 @@ func (m minted) Revoke(ctx context.Context, id string) (messages.ConnectionRow, 
 // presence here as anywhere.
 func cliAuthority() messages.Authority {
 	return messages.Authority{Connection: "owner", Name: "owner (command line)", Profile: messages.Full, Surface: messages.SurfaceFull, Scope: []string{"*"}, ToolNames: messages.DottedNames}
+}
+
+// live is connections.Live; the owner's key is no connection that is revoked.
+func (d *sophiad) live(ctx context.Context, a messages.Authority) error {
+	if a.Connection == cliAuthority().Connection {
+		return nil
+	}
+	return d.connections.Live(ctx, a)
 }
 
 func (d *sophiad) status(ctx context.Context) (ownerapi.Status, error) {

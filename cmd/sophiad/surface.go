@@ -51,7 +51,7 @@ func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.dispatcher, err = dispatch.New(dispatch.Config{Registry: reg, Gate: gateOf{d}, Inbox: box, Log: d.log}); err != nil {
+	if s.dispatcher, err = dispatch.New(dispatch.Config{Registry: reg, Gate: gateOf{d}, Inbox: box, Live: d.live, Log: d.log}); err != nil {
 		return nil, err
 	}
 	s.transport, err = transport.New(transport.Config{

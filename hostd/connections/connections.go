@@ -179,10 +179,28 @@ func (s *Service) RevokeForLease(ctx context.Context, lease string) error {
 // unknown, revoked or expired one: the three look the same.
 func (s *Service) ByBearer(_ context.Context, sum [sha256.Size]byte) (a messages.Authority, ok bool, err error) {
 	row, ok, err := s.bearers.Find(sum)
-	if err != nil || !ok || row.Revoked != nil || (row.Expires != nil && !time.Now().Before(*row.Expires)) {
+	if err != nil || !ok || !usable(row) {
 		return messages.Authority{}, false, err
 	}
 	return row.Authority, true, nil
+}
+
+// Live says whether a connection can still be used: for calls that come after
+// the one whose bearer was looked up, from a script or after an approval. Error:
+// invalid_or_revoked_bearer.
+func (s *Service) Live(_ context.Context, a messages.Authority) error {
+	r := s.db.View(store.Owner())
+	defer r.Close()
+	row, err := tables.Connections.Get(r, a.Connection)
+	if problem.CodeOf(err) == "not_found" || err == nil && !usable(row) {
+		return problem.New("invalid_or_revoked_bearer", "the connection %s was revoked, or its time is over", a.Connection).
+			WithHint("Nothing more can be done with it. Ask the owner for a new one.")
+	}
+	return err
+}
+
+func usable(row messages.ConnectionRow) bool {
+	return row.Revoked == nil && (row.Expires == nil || time.Now().Before(*row.Expires))
 }
 
 func owner(reason string) store.Cause {

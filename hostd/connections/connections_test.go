@@ -56,12 +56,18 @@ func TestConnection_RevokedFailsOnTheNextCall(t *testing.T) {
 	if !s.knows(t, sum) {
 		t.Fatal("a minted bearer is not known")
 	}
+	if err := s.Live(t.Context(), row.Authority); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if _, err := s.Revoke(t.Context(), row.Connection); err != nil {
 			t.Fatal(err)
 		}
 		if s.knows(t, sum) {
 			t.Error("known after the revocation")
+		}
+		if err := s.Live(t.Context(), row.Authority); problem.CodeOf(err) != "invalid_or_revoked_bearer" {
+			t.Errorf("live after the revocation: %v", err)
 		}
 	}
 	_, err = s.Revoke(t.Context(), "conn-none")
@@ -114,7 +120,7 @@ func TestConnection_ExpiresWithItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.Zero()
-	if s.knows(t, mustSum(t, late)) {
+	if s.knows(t, mustSum(t, late)) || s.Live(t.Context(), row.Authority) == nil {
 		t.Error("known after its end")
 	}
 	if row.WriteApproval != messages.WriteApprovalAlways {

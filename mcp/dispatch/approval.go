@@ -57,7 +57,7 @@ func (d *Dispatcher) ask(ctx context.Context, tool *registry.Tool, call *registr
 	case verdict.Digest != digest:
 		return nil, problem.New(CodeMismatch, "the approval %s is for another call", verdict.ID).WithHint("Call it again and have it approved anew.")
 	}
-	return args, nil
+	return args, d.live(ctx, r.Authority) // the owner may have revoked it meanwhile
 }
 
 func refused(tool *registry.Tool, v messages.ApprovalVerdict) *problem.Error {

@@ -44,6 +44,7 @@ type Config struct {
 	Registry  *registry.Registry
 	Gate      Gate
 	Inbox     Inbox
+	Live      Live             // who calls is asked of it again where time may have passed
 	MaxResult int              // bytes of a result, 1 MiB when 0
 	Log       *slog.Logger     // slog.Default when nil
 	Observe   func(Record)     // called after each call, may be nil
@@ -51,6 +52,12 @@ type Config struct {
 	ID        func() string    // call ids, random when nil
 	Now       func() time.Time // time.Now when nil
 }
+
+// Live says whether a connection that was in order when its call began still
+// is: nil, or invalid_or_revoked_bearer. A direct call's bearer has just been
+// looked up; a script's calls and a call that waited for the owner come later.
+// A nil Live asks nobody.
+type Live func(ctx context.Context, a messages.Authority) error
 
 // Record is one finished call, for the log and the audit.
 type Record struct {
@@ -173,6 +180,11 @@ func (d *Dispatcher) run(ctx context.Context, set *registry.Set, call *registry.
 		return nil, nil, err
 	}
 	call.Tool = tool.Canonical
+	if r.Inside {
+		if err := d.live(ctx, r.Authority); err != nil {
+			return tool, nil, err
+		}
+	}
 	args := r.Args
 	if registry.Asks(r.Authority, tool) {
 		if args, err = d.ask(ctx, tool, call, r); err != nil {
@@ -184,6 +196,13 @@ func (d *Dispatcher) run(ctx context.Context, set *registry.Set, call *registry.
 	}
 	body, err = tool.Run(ctx, call, args)
 	return tool, body, err
+}
+
+func (d *Dispatcher) live(ctx context.Context, a messages.Authority) error {
+	if d.c.Live == nil {
+		return nil
+	}
+	return d.c.Live(ctx, a)
 }
 
 func (d *Dispatcher) tooLarge(tool *registry.Tool, body []byte) error {

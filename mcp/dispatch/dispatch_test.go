@@ -45,6 +45,7 @@ type world struct {
 	unread   int
 	inboxErr error
 	records  []dispatch.Record
+	revoked  bool
 }
 
 func (w *world) Unread(context.Context, messages.Authority) (int, error) { return w.unread, w.inboxErr }
@@ -52,6 +53,13 @@ func (w *world) Unread(context.Context, messages.Authority) (int, error) { retur
 func (w *world) Request(ctx context.Context, r messages.ApprovalRequest) (messages.ApprovalVerdict, error) {
 	w.asked = append(w.asked, r)
 	return w.verdict(r)
+}
+
+func (w *world) live(context.Context, messages.Authority) error {
+	if w.revoked {
+		return problem.New("invalid_or_revoked_bearer", "the connection was revoked")
+	}
+	return nil
 }
 
 func approve(r messages.ApprovalRequest) (messages.ApprovalVerdict, error) {
@@ -116,7 +124,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Dispatcher, err = dispatch.New(dispatch.Config{Registry: reg, Gate: w, Inbox: w, MaxResult: 4096, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	w.Dispatcher, err = dispatch.New(dispatch.Config{Registry: reg, Gate: w, Inbox: w, Live: w.live, MaxResult: 4096, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Observe: func(r dispatch.Record) { w.records = append(w.records, r) }})
 	if err != nil {
 		t.Fatal(err)
@@ -358,5 +366,29 @@ func TestInside_GoesTheSameWay(t *testing.T) {
 	}
 	if n := len(w.records); n != 8 || !w.records[0].Inside || w.records[1].Inside || w.records[0].Approval != "ap-1" {
 		t.Errorf("the audit saw %d calls: %+v", n, w.records)
+	}
+}
+
+func TestInside_ARevokedConnectionsScriptCallsNothingMore(t *testing.T) {
+	w := newWorld(t)
+	w.revoked = true // after the bearer of the script itself was looked up
+	for _, p := range []messages.Profile{messages.Full, messages.Assistant} {
+		if _, err := w.call(t, p, "compose", `{"tool":"write_note"}`); err == nil || err.Code != "invalid_or_revoked_bearer" {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+	if len(w.written) > 0 || len(w.asked) > 0 {
+		t.Errorf("written %v, asked %v", w.written, w.asked)
+	}
+}
+
+func TestGate_ApprovedAfterTheRevocationRunsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.verdict = func(r messages.ApprovalRequest) (messages.ApprovalVerdict, error) {
+		w.revoked = true // while the owner reads
+		return approve(r)
+	}
+	if _, err := w.call(t, messages.Assistant, "write_note", `{"slug":"s"}`); err == nil || err.Code != "invalid_or_revoked_bearer" || len(w.written) > 0 {
+		t.Errorf("%v, written %v", err, w.written)
 	}
 }

@@ -211,6 +211,7 @@ func (t *Transport) run(w http.ResponseWriter, r *http.Request, p *post, body []
 	}
 	defer func() { end(time.Now()) }()
 	p.reply.gone = cancel
+	defer p.reply.end()                             // also when a panic unwinds: the timer must not write to a response that is over
 	if p.e.method != string(mcp.MethodInitialize) { // its answer has a header to carry
 		p.reply.keepAlive(t.c.KeepAlive)
 	}
