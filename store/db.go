@@ -102,6 +102,9 @@ func Open(o Options) (*DB, error) {
 		}
 	}
 	if err := db.load(o.HighWater); err != nil {
+		if db.water != nil {
+			err = errors.Join(err, db.water.close())
+		}
 		return nil, errors.Join(err, db.eng.Close())
 	}
 	return db, nil
@@ -146,7 +149,7 @@ func (db *DB) load(waterFile string) error {
 		return err
 	}
 	if err := db.water.check(snap, db.head); err != nil {
-		return errors.Join(err, db.water.close())
+		return err
 	}
 	db.water.raise(db.head.Seq, db.head.Hash)
 	terms, _, err := snap.Get(metaKey("analysis"))
@@ -189,7 +192,7 @@ func (db *DB) checkHead(snap engine.Snapshot) error {
 
 func damaged(format string, a ...any) error {
 	return problem.New("store_damaged", "the store is damaged: "+format, a...).
-		WithHint("Restore it from a backup or an export.")
+		WithHint("Restore it from a backup.")
 }
 
 func (db *DB) create(snap engine.Snapshot, waterFile string) error {
@@ -210,7 +213,7 @@ func (db *DB) create(snap engine.Snapshot, waterFile string) error {
 		return err
 	}
 	if err := db.water.checkNew(); err != nil {
-		return errors.Join(err, db.water.close())
+		return err
 	}
 	db.head = head{Rows: map[uint16]int64{}}
 	raw, err := marshal(db.head)

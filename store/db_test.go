@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"sophia/messages"
 	"sophia/messages/problem"
 	"sophia/store"
+	"sophia/store/engine"
 	"sophia/store/tables"
 	"sophia/testkit/storetest"
 )
@@ -273,5 +275,45 @@ func BenchmarkBearers_Find(b *testing.B) {
 		if _, ok, _ := look.Find([32]byte{7}); !ok {
 			b.Fatal("gone")
 		}
+	}
+}
+
+// An opening that fails leaves nothing behind: goleak sees the mark's goroutine.
+func TestOpen_AFailedOneLetsGoOfTheHighWaterFile(t *testing.T) {
+	m := storetest.NewMemory()
+	if err := m.Apply([]engine.Op{{Key: []byte("mschema"), Value: []byte("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	o := store.Options{HighWater: filepath.Join(t.TempDir(), "highwater"), Tables: tables.All(), Engine: m}
+	if _, err := store.Open(o); problem.CodeOf(err) != "store_damaged" {
+		t.Fatalf("without a sealing key: %v", err)
+	}
+	m = storetest.NewMemory()
+	m.Fail()
+	o.Engine = m
+	if _, err := store.Open(o); !errors.Is(err, storetest.ErrDisk) {
+		t.Fatalf("on a disk that fails: %v", err)
+	}
+	goleak.VerifyNone(t)
+}
+
+// The clock went back between two writes: the later one is older, and what is
+// below it in the journal is not.
+func TestMutations_SinceHoldsAlsoWhenTheClockWentBack(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	db, err := store.Open(store.Options{HighWater: filepath.Join(t.TempDir(), "highwater"), Tables: tables.All(), Engine: storetest.NewMemory(),
+		Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	mustWrite(t, db, agent("*"), put(note("goal-1", "", "at noon")))
+	now = now.Add(-2 * time.Hour)
+	mustWrite(t, db, agent("*"), put(note("goal-2", "", "later, at ten")))
+	r := db.View(store.Owner())
+	defer r.Close()
+	page, err := r.Mutations(store.MutationQuery{Since: now.Add(time.Hour)})
+	if err != nil || page.Total != 1 || len(page.Items) != 1 || page.Items[0].Key != "goal-1" {
+		t.Errorf("since eleven: %+v, %v", page, err)
 	}
 }

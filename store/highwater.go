@@ -105,7 +105,7 @@ func (w *highWater) check(snap engine.Snapshot, h head) error {
 		return nil
 	}
 	lost := problem.New("store_truncated", "the journal ends at entry %d, and entry %d was acknowledged: the store lost writes", h.Seq, w.seq).
-		WithHint("Restore a backup or an export. To go on with what is left, move %s away.", w.f.Name())
+		WithHint("Restore a backup. To go on with what is left, move %s away.", w.f.Name())
 	if h.Seq < w.seq {
 		return lost
 	}
@@ -122,7 +122,7 @@ func (w *highWater) check(snap engine.Snapshot, h head) error {
 	}
 	if !bytes.Equal(hash, w.hash) {
 		return problem.New("store_damaged", "journal entry %d is not the one that was acknowledged", w.seq).
-			WithHint("Restore a backup or an export. To go on with what is there, move %s away.", w.f.Name())
+			WithHint("Restore a backup. To go on with what is there, move %s away.", w.f.Name())
 	}
 	return nil
 }

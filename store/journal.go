@@ -235,9 +235,6 @@ func (r *Reader) Mutations(q MutationQuery) (Page[Entry], error) {
 			failed = err
 			return false
 		}
-		if !q.Since.IsZero() && e.At.Before(q.Since) {
-			return false // times only grow
-		}
 		if !r.scope.seesEntry(&e) || !q.match(&e) {
 			return true
 		}

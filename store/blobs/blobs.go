@@ -5,6 +5,7 @@
 package blobs
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,15 +30,20 @@ func Open(path string) (Dir, error) {
 func (d Dir) file(sum string) string { return filepath.Join(d.path, sum[:2], sum) }
 
 // Put keeps content and returns its SHA-256 in hex. It is on disk when Put
-// returns.
+// returns. One that was damaged there is written anew.
 func (d Dir) Put(content []byte) (string, error) {
 	raw := sha256.Sum256(content)
 	sum := hex.EncodeToString(raw[:])
 	name := d.file(sum)
-	if st, err := os.Stat(name); err == nil && st.Size() == int64(len(content)) {
+	if b, err := os.ReadFile(name); err == nil && bytes.Equal(b, content) {
 		return sum, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	switch err := os.Mkdir(filepath.Dir(name), 0o700); {
+	case err == nil:
+		if err := syncDir(d.path); err != nil {
+			return "", err
+		}
+	case !errors.Is(err, fs.ErrExist):
 		return "", err
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-")

@@ -31,6 +31,12 @@ func TestBlobs_KeptOnceAndCheckedWhenRead(t *testing.T) {
 	if _, err := d.Get(sum); problem.CodeOf(err) != "blob_damaged" {
 		t.Errorf("damaged: %v", err)
 	}
+	if _, err := d.Put([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Get(sum); err != nil || string(got) != "hello" {
+		t.Errorf("put again after the damage, as the error advises: %q, %v", got, err)
+	}
 	for _, bad := range []string{"", "../../etc/passwd", sum[:10], "zz"} {
 		if _, err := d.Get(bad); problem.CodeOf(err) != "blob_missing" {
 			t.Errorf("%q: %v", bad, err)
