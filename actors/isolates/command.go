@@ -3,6 +3,7 @@ package isolates
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"sync"
@@ -18,16 +19,27 @@ func Command(path string) Spawn {
 	return func(context.Context) (Proc, error) {
 		if !refused.Load() {
 			p, err := start(path, true)
-			if err == nil {
-				return p, nil
+			if err == nil || shortage(err) {
+				return p, err
 			}
-			if _, statErr := os.Stat(path); statErr != nil {
-				return nil, err
+			if p, err = start(path, false); err == nil {
+				refused.Store(true)
 			}
-			refused.Store(true)
+			return p, err
 		}
 		return start(path, false)
 	}
+}
+
+// shortage says that a start failed for want of what there will be again. It
+// must not cost the workers to come their namespaces.
+func shortage(err error) bool {
+	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // environment is all that a worker gets: two processors are enough, the runtime

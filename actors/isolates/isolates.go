@@ -82,7 +82,7 @@ func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Calle
 		switch result, ok := v.(*messages.RunResult); {
 		case err == nil && ok:
 			return *result, nil
-		case err != errNotBegun && taken.Load():
+		case err != errNotBegun && !taken.CompareAndSwap(false, true):
 			// The actor ended while the snippet may have been running: it must not
 			// run again.
 			return failedRun(&messages.RunError{

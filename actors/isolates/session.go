@@ -30,7 +30,8 @@ type job struct {
 	ctx    context.Context // the caller's
 	req    messages.RunRequest
 	caller Caller
-	// taken is set when a process has it. Before that it has surely not run.
+	// taken is set once: by the worker that is about to run it, or by a caller
+	// that gives up on that worker. Whoever comes second leaves it alone.
 	taken *atomic.Bool
 }
 

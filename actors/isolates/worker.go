@@ -129,7 +129,9 @@ func (w *worker) life(ctx context.Context) any {
 	case <-frames: // it ended, or spoke out of turn
 		return finished{errIdleEnd}
 	case p := <-w.jobs:
-		p.taken.Store(true)
+		if !p.taken.CompareAndSwap(false, true) {
+			return finished{} // its caller took this actor for dead: another worker has it
+		}
 		p.perform(ctx, proc, frames)
 		if x := proc.Wait(); x.Stderr != "" {
 			w.cfg.Log.Debug("what an isolate worker said", slog.Int("code", x.Code), slog.String("signal", x.Signal), slog.String("stderr", x.Stderr))
@@ -138,7 +140,7 @@ func (w *worker) life(ctx context.Context) any {
 	}
 }
 
-var errIdleEnd = errors.New("isolates: an idle worker ended")
+var errIdleEnd = problem.New("isolate_unavailable", "An isolate worker ended before it was used").WithHint("`sophia doctor` says what is missing.")
 
 // perform answers whatever happens, a panic of its own included.
 func (p pendingJob) perform(ctx context.Context, proc Proc, frames <-chan wire.Frame) {

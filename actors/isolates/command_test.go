@@ -1,0 +1,48 @@
+package isolates
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// cat stands for a worker: it waits for its input to end.
+func uidMap(t *testing.T, spawn Spawn) string {
+	t.Helper()
+	p, err := spawn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Wait()
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.(*child).cmd.Process.Pid) + "/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A worker that could not be started because the daemon had too many files open
+// at that moment took the namespaces from all that came after it.
+func TestCommand_AShortageCostsNoNamespaces(t *testing.T) {
+	want := uidMap(t, Command("/bin/cat"))
+	spawn := Command("/bin/cat")
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := spawn(t.Context())
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("with no file to be had: %v", err)
+	}
+	if got := uidMap(t, spawn); got != want {
+		t.Errorf("the next worker's user namespace is %q, without the shortage it is %q", got, want)
+	}
+}
