@@ -240,11 +240,21 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 	}
 }
 
-// revoke ends the lease's connection. No lease ends before that is on disk.
+// revoke ends the lease's connection, and then the relay, which holds what is
+// left of its credential: an unquiet launch may live on for long. No lease ends
+// before the revocation is on disk.
 func (k *keeper) revoke(c *actor.Context) {
 	k.revoking = true
-	id := k.l.ID
-	supervise.Go(c, func(ctx context.Context) any { return revoked{k.s.p.Connections.RevokeForLease(ctx, id)} })
+	id, home := k.l.ID, supervise.Home(c)
+	supervise.Go(c, func(ctx context.Context) any {
+		if err := k.s.p.Connections.RevokeForLease(ctx, id); err != nil {
+			return revoked{err}
+		}
+		if err := home.Remove(ctx, idEnvelope); !errors.Is(err, supervise.ErrUnknown) {
+			return revoked{err}
+		}
+		return revoked{} // there is none any more, or there never was
+	})
 }
 
 // delegate sends a sibling its work. One that has not said that it is there

@@ -1,6 +1,7 @@
 package launches
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"sophia/actors/launches/lease"
+	"sophia/actors/supervise"
 	"sophia/messages"
 	"sophia/messages/problem"
 )
@@ -181,12 +183,15 @@ func TestLaunch_SurvivorsKeepTheOverlayUntilTheyDie(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)
 		defer stop()
-		l, _ := w.running(t, s)
+		l, relay := w.running(t, s)
 		w.alive[l.Launch] = true
 		if _, err := s.Stop(t.Context(), l.Launch); err != nil {
 			t.Fatal(err)
 		}
 		l = until(t, s, l.Launch, messages.LeaseUnquiet)
+		if err := relay.ref.Send(die{}); !errors.Is(err, supervise.ErrDown) {
+			t.Errorf("the credential's relay outlives the revocation: %v", err)
+		}
 		if why := l.History[len(l.History)-1].Why; why != "pid 7 (sleep)" {
 			t.Errorf("the owner is told %q", why)
 		}

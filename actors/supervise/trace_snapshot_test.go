@@ -6,7 +6,7 @@ import (
 	"sophia/actors/supervise"
 )
 
-// snapshot prints what sophia top would show.
+// snapshot prints what sophia status --tree is made of.
 func handleSnapshot(e *traceEnv, _ block) {
 	var show func(kids []supervise.Status, depth int)
 	show = func(kids []supervise.Status, depth int) {
