@@ -1,8 +1,8 @@
 package launches
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -47,6 +47,7 @@ func TestLaunch_RefusesADriftedPlan(t *testing.T) {
 		}
 		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
 		l = until(t, s, l.Launch, messages.LeaseRefused)
+		synctest.Wait() // what was hashed ahead is let go beside
 		if l.Code != "plan_field_mismatch" || !slices.Equal(w.happened(), []string{"released"}) {
 			t.Errorf("%s: %s; happened %v", l.Code, l.Reason, w.happened())
 		}
