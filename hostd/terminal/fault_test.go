@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -68,6 +69,18 @@ func TestTerminal_ActorKilledAtEachStep(t *testing.T) {
 			for !s.has(terminal.Size{Rows: 20, Cols: 90}) {
 				select {
 				case <-s.event:
+				case step := <-died:
+					died <- step
+					return "welcome"
+				}
+			}
+			// The next hello must not overtake this viewer's leaving.
+			c.Close()
+			gone := time.NewTicker(time.Millisecond)
+			defer gone.Stop()
+			for s.Gate.Present() {
+				select {
+				case <-gone.C:
 				case step := <-died:
 					died <- step
 					return "welcome"
