@@ -41,8 +41,12 @@ import (
 	"sophia/store/tables"
 )
 
-// stopBound is how long a stop may take in all.
-const stopBound = 20 * time.Second
+// How long a stop may take: stopBound for what is under way, closeBound more for
+// the store.
+const (
+	stopBound  = 20 * time.Second
+	closeBound = 5 * time.Second
+)
 
 // sophiad is a running daemon.
 type sophiad struct {

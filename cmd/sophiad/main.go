@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,5 +83,13 @@ func start() error {
 	if err != nil {
 		log.Error("can't go on", "err", err)
 	}
+	// The store's engine tries for ever to flush to a full disk. What was
+	// acknowledged is on disk already, so leaving it is safe and a kill -9 is
+	// what it is made for.
+	late := time.AfterFunc(stopBound+closeBound, func() {
+		log.Error("the stop took too long; leaving without it")
+		os.Exit(1)
+	})
+	defer late.Stop()
 	return errors.Join(err, d.close())
 }
