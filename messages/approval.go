@@ -7,9 +7,9 @@ import (
 
 // Kinds of approval.
 const (
-	ApproveToolCall = "tool_call"
-	ApproveLaunch   = "launch"
-	ApproveAdoption = "adoption"
+	ApproveToolCall   = "tool_call"
+	ApproveLaunch     = "launch"
+	ApproveConnection = "connection"
 )
 
 // Outcomes of an approval. Each is also the code of the refusal it leads to,
@@ -31,7 +31,8 @@ type Change struct {
 
 // ApprovalRequest is what the owner is asked. Digest binds the answer to the
 // very thing that was shown: SHA-256 over tool + canonical arguments +
-// connection for a tool call, over the plan for a launch.
+// connection for a tool call, over the plan for a launch, over the authority and
+// its time for a connection.
 type ApprovalRequest struct {
 	ID         string          `json:"id"` // ap-…
 	Kind       string          `json:"kind"`
@@ -40,7 +41,7 @@ type ApprovalRequest struct {
 	Title      string          `json:"title"`     // one line
 	Tool       string          `json:"tool,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
-	Details    [][2]string     `json:"details,omitempty"` // label, value; for a launch
+	Details    [][2]string     `json:"details,omitempty"` // label, value; of a launch or a connection
 	Preview    []Change        `json:"preview,omitempty"`
 	Digest     string          `json:"digest"` // hex
 	Code       string          `json:"code"`   // what the owner types to approve on a terminal

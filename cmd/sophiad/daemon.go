@@ -186,7 +186,7 @@ const (
 // assemble makes the services. They reach the tree's parts once it runs.
 func (d *sophiad) assemble(set contracts.Set, programs launch.Programs) (err error) {
 	d.write = writerLookup{d}
-	d.connections = hostconnections.New(d.db, d.write)
+	d.connections = hostconnections.New(d.db, d.write, gateOf{d})
 	d.workspaces = workspaces.New(d.db, d.write, d.texts)
 	d.hub = trays.New(d.sub(idTrays), func(ctx context.Context) ([]messages.ApprovalRequest, error) { return d.gate.List(ctx) })
 	verifier := harness.Verifier{Contracts: set, Scratch: filepath.Join(d.dirs.State, "witness")}

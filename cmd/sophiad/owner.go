@@ -45,10 +45,10 @@ func (m minted) Revoke(ctx context.Context, id string) (messages.ConnectionRow, 
 }
 
 // cliAuthority is what the owner's key may do by itself. It is not the portal's:
-// an agent with a shell can use the key too, so elevated tools need the owner's
-// presence here as anywhere.
+// an agent with a shell can use the key too, so every write needs the owner's
+// presence.
 func cliAuthority() messages.Authority {
-	return messages.Authority{Connection: "owner", Name: "owner (command line)", Profile: messages.Full, Surface: messages.SurfaceFull, Scope: []string{"*"}, ToolNames: messages.DottedNames}
+	return messages.Authority{Connection: "owner", Name: "owner (command line)", Profile: messages.Assistant, Surface: messages.SurfaceFull, Scope: []string{"*"}, ToolNames: messages.DottedNames}
 }
 
 // live is connections.Live; the owner's key is no connection that is revoked.
@@ -81,7 +81,7 @@ func (d *sophiad) status(ctx context.Context) (ownerapi.Status, error) {
 		PID: os.Getpid(), Started: d.started, Version: version, MCP: d.address.MCP, Portal: d.address.Portal, Unit: own,
 		Connections: count(connections, func(c messages.ConnectionRow) bool { return c.Revoked == nil }),
 		Workspaces:  len(workspaces), Launches: count(leases, func(l messages.Lease) bool { return !lease.Final(l.State) }),
-		Waiting: d.gate.Waiting(), Mutations: head, Tree: nodes(d.tree.Snapshot(), nil),
+		Waiting: d.gate.Waiting(), Trays: d.hub.Subscribers(), Mutations: head, Tree: nodes(d.tree.Snapshot(), nil),
 	}, nil
 }
 

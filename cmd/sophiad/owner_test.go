@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sophia/hostd/ownerapi"
+	"sophia/mcp/registry"
 	"sophia/store"
 	"sophia/store/tables"
 	"sophia/testkit/storetest"
@@ -44,5 +45,18 @@ func TestJournal_SaysWhatUndidAChange(t *testing.T) {
 		if err != nil || alone.Reverted != m.Reverted {
 			t.Errorf("change %d alone: %+v, %v", m.Seq, alone, err)
 		}
+	}
+}
+
+// The owner's key is a file that an agent with a shell can read: it writes
+// nothing by itself.
+func TestOwnersKey_AsksBeforeEveryWrite(t *testing.T) {
+	write := registry.Tool{Spec: registry.Spec{Effects: registry.Effects{Writes: []string{"wiki_pages"}}}}
+	if !registry.Asks(cliAuthority(), &write) {
+		t.Error("the key alone writes")
+	}
+	read := registry.Tool{Spec: registry.Spec{Effects: registry.Effects{Reads: []string{"wiki_pages"}}}}
+	if registry.Asks(cliAuthority(), &read) {
+		t.Error("the key alone can't read")
 	}
 }

@@ -17,16 +17,23 @@ import (
 	"sophia/store/tables"
 )
 
+// Gate asks the owner and waits for the one answer, as actors/approvals.Gate.
+type Gate interface {
+	Request(ctx context.Context, r messages.ApprovalRequest) (messages.ApprovalVerdict, error)
+}
+
 // Service is the daemon's connections. It is safe for concurrent use.
 type Service struct {
 	db      *store.DB
 	w       store.Writer
+	gate    Gate
 	bearers *tables.Bearers
 }
 
-// New makes the service over a store.
-func New(db *store.DB, w store.Writer) *Service {
-	return &Service{db: db, w: w, bearers: tables.NewBearers(db)}
+// New makes the service over a store; gate is asked before a connection is
+// minted that can do more than the owner's key alone.
+func New(db *store.DB, w store.Writer, gate Gate) *Service {
+	return &Service{db: db, w: w, gate: gate, bearers: tables.NewBearers(db)}
 }
 
 // BearerPrefix begins every bearer, so that a leaked one is recognized by
@@ -35,7 +42,9 @@ const BearerPrefix = "sophia_"
 
 const bearerBytes = 32
 
-// Mint makes a connection and its bearer. The caller zeroes the bearer.
+// Mint makes a connection and its bearer, for which it may have to wait until
+// the owner approves it. The caller zeroes the bearer. Codes: invalid_… for what
+// no connection can be, approval_… when the owner did not agree.
 func (s *Service) Mint(ctx context.Context, ask ownerapi.MintRequest) (messages.ConnectionRow, *secret.Secret, error) {
 	row := messages.ConnectionRow{Authority: messages.Authority{
 		Name: strings.TrimSpace(ask.Name), Profile: ask.Profile, Surface: ask.Surface, Scope: ask.Scope, ToolNames: ask.ToolNames,
@@ -46,11 +55,19 @@ func (s *Service) Mint(ctx context.Context, ask ownerapi.MintRequest) (messages.
 	if ask.TTL < 0 {
 		return row, nil, problem.New("invalid_ttl", "a connection can't live for %d seconds", ask.TTL)
 	}
+	reason := "connection minted"
+	if needsPresence(row.Authority) {
+		approval, err := s.approved(ctx, row.Authority, ask.TTL)
+		if err != nil {
+			return row, nil, err
+		}
+		reason += ", approved as " + approval
+	}
 	if ask.TTL > 0 {
 		end := time.Now().Add(time.Duration(ask.TTL) * time.Second)
 		row.Expires = &end
 	}
-	return s.mint(ctx, row, "connection minted")
+	return s.mint(ctx, row, reason)
 }
 
 // MintForLease makes the connection of a managed launch.
@@ -203,8 +220,10 @@ func usable(row messages.ConnectionRow) bool {
 	return row.Revoked == nil && (row.Expires == nil || time.Now().Before(*row.Expires))
 }
 
+var ownerActor = messages.Actor{Connection: "owner", Name: "owner"}
+
 func owner(reason string) store.Cause {
-	return store.Cause{Actor: messages.Actor{Connection: "owner", Name: "owner"}, Scope: store.Owner(), Reason: reason}
+	return store.Cause{Actor: ownerActor, Scope: store.Owner(), Reason: reason}
 }
 
 func newID() string {

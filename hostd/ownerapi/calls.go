@@ -26,7 +26,7 @@ func (c *Client) Doctor(ctx context.Context, full bool) (doctor.Daemon, error) {
 	return call[doctor.Daemon](ctx, c, "GET", path, nil)
 }
 
-// Mint makes a connection.
+// Mint makes a connection. It waits for the owner where that takes presence.
 func (c *Client) Mint(ctx context.Context, ask MintRequest) (Minted, error) {
 	return call[Minted](ctx, c, "POST", "/connections", ask)
 }

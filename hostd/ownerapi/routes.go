@@ -68,9 +68,6 @@ func (s *Server) connectionRoutes(c Connections) {
 		return pageOf(items), err
 	}))
 	s.mux.HandleFunc("POST "+Root+"/connections", handle(s, 201, func(r *http.Request, ask MintRequest) (Minted, error) {
-		if err := ask.check(); err != nil {
-			return Minted{}, err
-		}
 		row, bearer, err := c.Mint(r.Context(), ask)
 		if err != nil {
 			return Minted{}, err
@@ -100,40 +97,6 @@ func (s *Server) mcp() string {
 		return ""
 	}
 	return s.MCP()
-}
-
-// check refuses what no connection can be.
-func (m *MintRequest) check() error {
-	if m.Name == "" || len(m.Name) > 80 {
-		return problem.New("invalid_name", "a connection's name has 1 to 80 bytes").WithHint("It is shown in the audit log and on posts.")
-	}
-	for _, r := range m.Name {
-		if r < ' ' || r == 0x7f {
-			return problem.New("invalid_name", "a connection's name has no control characters")
-		}
-	}
-	switch m.Profile {
-	case messages.Observer, messages.Assistant, messages.Full:
-	default:
-		return problem.New("invalid_profile", "%q is no profile that can be minted", m.Profile).WithValid("observer", "assistant", "full")
-	}
-	switch m.Surface {
-	case messages.SurfaceCore, messages.SurfaceFull, messages.SurfaceCode:
-	default:
-		return problem.New("invalid_surface", "%q is no tool surface", m.Surface).WithValid("core", "full", "code")
-	}
-	switch m.ToolNames {
-	case messages.DottedNames, messages.UnderscoreNames:
-	default:
-		return problem.New("invalid_tool_names", "%q is no spelling of tool names", m.ToolNames).WithValid("dotted", "underscore")
-	}
-	if m.TTL < 0 {
-		return problem.New("invalid_ttl", "a connection can't end before it begins")
-	}
-	if m.Scope == nil {
-		m.Scope = []string{}
-	}
-	return nil
 }
 
 func (s *Server) workspaceRoutes(ws Workspaces) {

@@ -131,32 +131,6 @@ func TestOwnerAPI_BearerGoesToAPrivateFileOnly(t *testing.T) {
 	}
 }
 
-func TestOwnerAPI_RefusesWhatCannotBeMinted(t *testing.T) {
-	s := serve(t, nil)
-	good := MintRequest{Name: "x", Profile: "assistant", Surface: "core", ToolNames: "dotted"}
-	for code, change := range map[string]func(*MintRequest){
-		"invalid_name":       func(m *MintRequest) { m.Name = "a\x1b[2J" },
-		"invalid_profile":    func(m *MintRequest) { m.Profile = messages.Portal },
-		"invalid_surface":    func(m *MintRequest) { m.Surface = "all" },
-		"invalid_tool_names": func(m *MintRequest) { m.ToolNames = "" },
-		"invalid_ttl":        func(m *MintRequest) { m.TTL = -1 },
-	} {
-		ask := good
-		change(&ask)
-		_, err := s.client.Mint(t.Context(), ask)
-		if problem.CodeOf(err) != code {
-			t.Errorf("%+v: %v, want %s", ask, err, code)
-		}
-		refusal, ok := errors.AsType[*ResponseError](err)
-		if !ok || refusal.Status != http.StatusBadRequest {
-			t.Errorf("%s: %v", code, err)
-		}
-	}
-	if len(s.connections) != 0 {
-		t.Errorf("minted all the same: %+v", s.connections)
-	}
-}
-
 // routes are all paths, and one that is none.
 var routes = []string{
 	"GET /status", "GET /connections", "POST /connections", "DELETE /connections/conn-0a1b2c",

@@ -26,8 +26,9 @@ type Services struct {
 	Doctor func(ctx context.Context, full bool) (doctor.Daemon, error)
 }
 
-// Connections mints and revokes. Mint returns the bearer this once; the caller
-// zeroes it.
+// Connections mints and revokes. Mint says what no connection can be (invalid_…),
+// waits for the owner where that takes presence, and returns the bearer this
+// once; the caller zeroes it.
 type Connections interface {
 	Mint(ctx context.Context, ask MintRequest) (messages.ConnectionRow, *secret.Secret, error)
 	List(ctx context.Context) ([]messages.ConnectionRow, error)

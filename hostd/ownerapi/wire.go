@@ -48,6 +48,7 @@ type Status struct {
 	Workspaces  int        `json:"workspaces"`
 	Launches    int        `json:"launches"` // not yet ended
 	Waiting     int        `json:"waiting"`  // approvals
+	Trays       int        `json:"trays"`    // that listen now
 	Mutations   uint64     `json:"mutations"`
 	Tree        []TreeNode `json:"tree"`
 }

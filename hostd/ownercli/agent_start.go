@@ -93,6 +93,9 @@ func (o *agentStart) run(ctx context.Context) error {
 	if !final(lease.State) {
 		a.say("Launch %s is %s.\nApprove or deny %s (%s) in the Sophia tray.\n",
 			lease.Launch, messages.LeasePending, oneLine(lease.Plan.ProfileName), oneLine(lease.Plan.Seat))
+		if s, err := c.Status(ctx); err == nil {
+			a.tellNoTray(s)
+		}
 	}
 	for lease.State == messages.LeaseProposed || lease.State == messages.LeasePending {
 		if lease, err = c.WaitLaunch(ctx, lease.Launch, lease.State); err != nil {

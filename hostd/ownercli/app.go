@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -128,11 +129,35 @@ const patience = time.Second
 
 // gated is call for what may wait for the owner's approval.
 func gated[T any](ctx context.Context, a *App, f func(context.Context, *ownerapi.Client) (T, error)) (T, error) {
-	said := time.AfterFunc(patience, func() {
-		fmt.Fprintln(a.Err, "Waiting. If it needs your approval, it is in the Sophia tray (sophia-tray --terminal).")
+	return call(ctx, a, func(ctx context.Context, c *ownerapi.Client) (T, error) {
+		waiting, answered := context.WithCancel(ctx)
+		var told sync.WaitGroup
+		told.Go(func() {
+			select {
+			case <-time.After(patience):
+				a.tellWaiting(waiting, c)
+			case <-waiting.Done():
+			}
+		})
+		defer told.Wait()
+		defer answered()
+		return f(ctx, c)
 	})
-	defer said.Stop()
-	return call(ctx, a, f)
+}
+
+// tellWaiting says that the owner has to answer, and where, if something waits.
+func (a *App) tellWaiting(ctx context.Context, c *ownerapi.Client) {
+	if s, err := c.Status(ctx); err == nil && s.Waiting > 0 {
+		fmt.Fprintln(a.Err, "Waiting for your approval in the Sophia tray.")
+		a.tellNoTray(s)
+	}
+}
+
+// tellNoTray says how to open a tray when none is.
+func (a *App) tellNoTray(s ownerapi.Status) {
+	if s.Trays == 0 {
+		fmt.Fprintf(a.Err, "No tray is open. In another terminal:  %s\n", a.line("sophia-tray", "--terminal"))
+	}
 }
 
 // call runs f with a client; the common case of a command.

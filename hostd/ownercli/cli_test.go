@@ -91,6 +91,49 @@ func (waiting) List(context.Context) ([]messages.ApprovalRequest, error) {
 }
 func (waiting) Decide(context.Context, string, string, string, string, string) error { return nil }
 
+// patientMint mints once somebody has looked what is waited for.
+type patientMint struct{ looked chan struct{} }
+
+func (m patientMint) Mint(ctx context.Context, ask ownerapi.MintRequest) (messages.ConnectionRow, *secret.Secret, error) {
+	select {
+	case <-m.looked:
+	case <-ctx.Done():
+		return messages.ConnectionRow{}, nil, ctx.Err()
+	}
+	bearer, err := secret.Random("sophia_", 32)
+	return messages.ConnectionRow{Authority: messages.Authority{Connection: "conn-0a1b2c", Name: ask.Name, Profile: ask.Profile, Scope: ask.Scope}}, bearer, err
+}
+func (patientMint) List(context.Context) ([]messages.ConnectionRow, error) { return nil, nil }
+func (patientMint) Revoke(context.Context, string) (messages.ConnectionRow, error) {
+	return messages.ConnectionRow{}, nil
+}
+
+// Who mints what takes the owner's presence is told what it waits for, and how
+// to open a tray when none is.
+func TestConnectionMint_SaysWhatItWaitsFor(t *testing.T) {
+	for trays, want := range map[int]string{
+		0: "Waiting for your approval in the Sophia tray.\nNo tray is open. In another terminal:  ",
+		1: "Waiting for your approval in the Sophia tray.\n",
+	} {
+		m := patientMint{make(chan struct{})}
+		s := newShellWith(t, func(all *ownerapi.Services) {
+			all.Connections = m
+			all.Status = func(context.Context) (ownerapi.Status, error) {
+				close(m.looked)
+				return ownerapi.Status{Waiting: 1, Trays: trays}, nil
+			}
+		})
+		code, out, errout := s.run("connection mint Codex --profile full")
+		if code != 0 || !strings.Contains(out, "conn-0a1b2c") {
+			t.Errorf("exit %d\n%s", code, out)
+		}
+		rest, ok := strings.CutPrefix(errout, want)
+		if !ok || trays == 0 != strings.HasSuffix(rest, "sophia-tray --terminal\n") {
+			t.Errorf("with %d trays it says\n%s", trays, errout)
+		}
+	}
+}
+
 // shell runs sophia commands against a scripted daemon.
 type shell struct {
 	*script
@@ -139,7 +182,7 @@ func newShellWith(t *testing.T, fill func(*ownerapi.Services), states ...message
 	t.Cleanup(key.Close)
 	services := ownerapi.Services{Launches: s.script, Workspaces: places{filepath.Join(home, "outer", "app")}, Approvals: waiting{}}
 	fill(&services)
-	server, err := ownerapi.New(ownerapi.Config{Owner: key.Public().(ed25519.PublicKey), Services: services})
+	server, err := ownerapi.New(ownerapi.Config{Owner: key.Public().(ed25519.PublicKey), Services: services, Bearers: dirs.Bearers()})
 	if err != nil {
 		t.Fatal(err)
 	}

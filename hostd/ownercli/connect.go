@@ -36,7 +36,9 @@ func newConnect(a *App) *cobra.Command {
 	c := noun("connect", "Connect an agent: mint, configure, check", verbs...)
 	c.Long = `connect mints a connection, puts its bearer into a file of mode 0600, shows the
 change to the agent's configuration, writes it when you agree, and checks it with
-a real sophia.orient over the very command that the agent will run.`
+a real sophia.orient over the very command that the agent will run.
+
+` + presenceNote
 	return c
 }
 
@@ -93,7 +95,9 @@ func (o *connect) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	minted, err := c.Mint(ctx, o.request(o.name))
+	minted, err := gated(ctx, a, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Minted, error) {
+		return c.Mint(ctx, o.request(o.name))
+	})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,11 @@ func newConnection(a *App) *cobra.Command {
 	return noun("connection", "Connections: who may call, and what", newConnectionMint(a), newConnectionList(a), newConnectionRevoke(a))
 }
 
+// presenceNote is what both ways to a connection say about approving it.
+const presenceNote = `A connection of profile full, and one that may write in every scope (*), waits for
+your approval in the tray: a key in a file does not prove that you are there. One
+of profile observer, or of profile assistant in scopes that you name, does not.`
+
 // authority is the flags that say what a connection may do.
 type authority struct {
 	profile, surface, toolNames string
@@ -52,6 +57,9 @@ func newConnectionMint(a *App) *cobra.Command {
 	o := &connectionMint{app: a}
 	c := &cobra.Command{
 		Use: "mint NAME", Short: "Mint a connection; its bearer goes to a private file", Args: exactly("name"),
+		Long: `mint makes a connection and puts its bearer into a file of mode 0600.
+
+`+presenceNote,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	o.flags(c)
@@ -59,7 +67,7 @@ func newConnectionMint(a *App) *cobra.Command {
 }
 
 func (o *connectionMint) run(ctx context.Context, name string) error {
-	minted, err := call(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Minted, error) {
+	minted, err := gated(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Minted, error) {
 		return c.Mint(ctx, o.request(name))
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func TestDisconnect_UndoesWhatConnectDid(t *testing.T) {
 	before := "# mine\nmodel = \"x\""
 	r.write(config, before)
 	var done struct{ Connection ownerapi.Minted }
-	if err := json.Unmarshal([]byte(r.must("connect", "codex", "--config", config, "--yes", "--json")), &done); err != nil {
+	if err := json.Unmarshal([]byte(r.must("connect", "codex", "--scope", "acme", "--config", config, "--yes", "--json")), &done); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(config); err != nil || string(text) == before {
@@ -104,7 +104,7 @@ func TestDisconnect_UndoesWhatConnectDid(t *testing.T) {
 
 	// A connection that was only minted has no configuration: it is revoked.
 	var minted ownerapi.Minted
-	if err := json.Unmarshal([]byte(r.must("connection", "mint", "Script", "--json")), &minted); err != nil {
+	if err := json.Unmarshal([]byte(r.must("connection", "mint", "Script", "--scope", "acme", "--json")), &minted); err != nil {
 		t.Fatal(err)
 	}
 	if out := r.must("disconnect", minted.Connection, "--yes"); !strings.Contains(out, minted.Connection+" is revoked") {

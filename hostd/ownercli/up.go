@@ -256,11 +256,14 @@ func fileDigest(path string) (sum [sha256.Size]byte, err error) {
 }
 
 // command is a sophia command line as it works in this shell.
-func (a *App) command(rest string) string {
-	self := filepath.Join(a.Programs, "sophia")
-	if found, err := exec.LookPath("sophia"); err == nil {
+func (a *App) command(rest string) string { return a.line("sophia", rest) }
+
+// line is a command line of one of Sophia's programs, likewise.
+func (a *App) line(program, rest string) string {
+	self := filepath.Join(a.Programs, program)
+	if found, err := exec.LookPath(program); err == nil {
 		if same(found, self) {
-			return "sophia " + rest
+			return program + " " + rest
 		}
 	}
 	if relative, err := filepath.Rel(a.Dir, self); err == nil && !strings.HasPrefix(relative, "..") {

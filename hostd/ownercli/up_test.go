@@ -233,7 +233,7 @@ func TestConnect_ChecksWithARealOrient(t *testing.T) {
 
 	for _, client := range []string{"codex", "claude-code", "cursor"} {
 		config := filepath.Join(r.work, client+".config")
-		got := r.must("connect", client, "--config", config, "--yes")
+		got := r.must("connect", client, "--scope", "acme", "--config", config, "--yes")
 		if !strings.Contains(got, "sophia.orient answered") || !strings.Contains(got, "+ ") {
 			t.Errorf("%s:\n%s", client, got)
 		}
@@ -242,11 +242,11 @@ func TestConnect_ChecksWithARealOrient(t *testing.T) {
 			t.Errorf("%s: %v\n%s", client, err, text)
 		}
 	}
-	if got := r.must("connect", "generic"); !strings.Contains(got, "export SOPHIA_BEARER=") {
+	if got := r.must("connect", "generic", "--profile", "observer"); !strings.Contains(got, "export SOPHIA_BEARER=") {
 		t.Errorf("generic:\n%s", got)
 	}
 	var minted ownerapi.Minted
-	if err := json.Unmarshal([]byte(r.must("connection", "mint", "Script", "--json")), &minted); err != nil {
+	if err := json.Unmarshal([]byte(r.must("connection", "mint", "Script", "--scope", "acme", "--json")), &minted); err != nil {
 		t.Fatal(err)
 	}
 	bearer, err := os.ReadFile(minted.BearerFile)
@@ -263,7 +263,7 @@ func TestConnect_ChecksWithARealOrient(t *testing.T) {
 	config := filepath.Join(r.work, "odd.json")
 	r.write(config, "{ // with a comment\n}")
 	before := strings.Count(r.must("connection", "list"), "\n")
-	if code, got := r.run("connect", "cursor", "--config", config, "--yes"); code != 1 || !strings.Contains(got, "(config_not_understood)") || !strings.Contains(got, `"mcpServers"`) {
+	if code, got := r.run("connect", "cursor", "--scope", "acme", "--config", config, "--yes"); code != 1 || !strings.Contains(got, "(config_not_understood)") || !strings.Contains(got, `"mcpServers"`) {
 		t.Errorf("exit %d\n%s", code, got)
 	}
 	if after := strings.Count(r.must("connection", "list"), "\n"); after != before {

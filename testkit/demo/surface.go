@@ -22,10 +22,13 @@ const page = "demo-page"
 func (d *demo) showSurface(ctx context.Context, s *summary) error {
 	ctx, cancel := step(ctx)
 	defer cancel()
-	d.step("An agent's connection, and a client of another make that uses it")
+	d.step("An agent's connection, which the owner approves, and a client of another make that uses it")
 	fmt.Fprintln(d.say, "$ sophia connection mint Demo agent --profile assistant --scope *")
-	minted, err := d.Mint(ctx, "Demo agent", "--profile", "assistant", "--scope", "*")
-	if err != nil {
+	var minted world.Minted
+	if err := d.gated(ctx, s, "Connect Demo agent", func() (err error) {
+		minted, err = d.Mint(ctx, "Demo agent", "--profile", "assistant", "--scope", "*")
+		return err
+	}); err != nil {
 		return err
 	}
 	s.Connection = minted.Connection

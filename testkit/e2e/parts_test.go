@@ -103,8 +103,15 @@ func (h *house) process(program string) int {
 // acknowledgement. The connection works again as soon as the daemon does.
 func TestCrash_DaemonKilledInTheMiddleOfACall(t *testing.T) {
 	h := open(t, "")
-	minted, err := h.Mint(h.ctx(), "An agent", "--profile", "assistant", "--scope", "*")
-	h.must(err)
+	var minted world.Minted
+	mint := make(chan error, 1)
+	go func() {
+		var err error
+		minted, err = h.Mint(h.ctx(), "An agent", "--profile", "assistant", "--scope", "*")
+		mint <- err
+	}()
+	h.must(h.Tray.Approve(h.ctx(), "Connect An agent"))
+	h.must(<-mint)
 
 	h.run("execute_code", func() {
 		agent := h.connect(minted)
