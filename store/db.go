@@ -17,7 +17,6 @@ import (
 
 	"sophia/messages"
 	"sophia/messages/problem"
-	"sophia/store/analysis"
 	"sophia/store/engine"
 	"sophia/store/seal"
 )
@@ -152,14 +151,14 @@ func (db *DB) load(waterFile string) error {
 		return err
 	}
 	db.water.raise(db.head.Seq, db.head.Hash)
-	terms, _, err := snap.Get(metaKey("analysis"))
-	if err == nil && string(terms) != strconv.Itoa(analysis.Version) {
+	by, _, err := snap.Get(metaKey("search"))
+	if err == nil && !bytes.Equal(by, searchSignature()) {
 		err = db.rebuildSearch()
 	}
 	if err != nil {
 		return err
 	}
-	if by, _, err := snap.Get(metaKey("kept")); err != nil || string(by) == db.keptSignature() {
+	if by, _, err = snap.Get(metaKey("kept")); err != nil || string(by) == db.keptSignature() {
 		return err
 	}
 	return db.rebuildKept()
@@ -224,7 +223,7 @@ func (db *DB) create(snap engine.Snapshot, waterFile string) error {
 		{Key: metaKey("schema"), Value: []byte(strconv.Itoa(SchemaVersion))},
 		{Key: metaKey("seal"), Value: key},
 		{Key: metaKey("head"), Value: raw},
-		{Key: metaKey("analysis"), Value: []byte(strconv.Itoa(analysis.Version))},
+		{Key: metaKey("search"), Value: searchSignature()},
 		{Key: metaKey("kept"), Value: []byte(db.keptSignature())},
 	})
 }

@@ -2,15 +2,19 @@ package store
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 
 	"sophia/store/analysis"
 	"sophia/store/engine"
+	"sophia/store/fulltext"
 )
 
+// searchSignature names what the search index is made by.
+func searchSignature() []byte { return fmt.Appendf(nil, "%d/%d", analysis.Version, fulltext.Format) }
+
 // rebuildSearch makes the search index anew from the rows: after an update
-// whose analyzer gives other terms. It can be cut off anywhere: the version is
-// written last.
+// whose analyzer gives other terms, or that keeps them in another format. It can
+// be cut off anywhere: the signature is written last.
 func (db *DB) rebuildSearch() error {
 	for _, space := range []byte{spacePosting, spacePartition, spaceOrdinal, spaceDocument} {
 		if err := db.deleteSpace(space); err != nil {
@@ -64,7 +68,7 @@ func (db *DB) rebuildSearch() error {
 			return err
 		}
 	}
-	return db.eng.Apply([]engine.Op{{Key: metaKey("analysis"), Value: []byte(strconv.Itoa(analysis.Version))}})
+	return db.eng.Apply([]engine.Op{{Key: metaKey("search"), Value: searchSignature()}})
 }
 
 func (db *DB) deleteSpace(space byte) error {

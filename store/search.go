@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 
 	"sophia/messages/problem"
@@ -96,32 +98,30 @@ func (r *Reader) Search(q SearchQuery) (SearchPage, error) {
 	if limit <= 0 {
 		limit = 20
 	}
-	scorer := fulltext.NewScorer(stats, limit+1, last)
 	var failed error
-	accept := func(ord uint32) bool {
-		if ord >= at.End {
-			return false
+	var accept func(ord uint32) bool
+	if q.Accept != nil {
+		accept = func(ord uint32) bool {
+			d, key, err := r.document(ord)
+			if err != nil {
+				failed = err
+			}
+			return d != nil && q.Accept(d, key)
 		}
-		if q.Accept == nil {
-			return true
-		}
-		d, key, err := r.document(ord)
-		if err != nil {
-			failed = err
-			return false
-		}
-		return d != nil && q.Accept(d, key)
 	}
-	for _, lists := range found {
-		scorer.Add(lists, accept)
-	}
-	if failed != nil {
-		return page, failed
-	}
-	hits, total := scorer.Hits()
-	page.Total = total
-	if q.Cursor != "" {
+	if q.Cursor == "" {
+		page.Total, err = fulltext.Count(found, accept)
+	} else {
 		page.Total = at.Total
+		chosen := accept
+		accept = func(ord uint32) bool { return ord < at.End && (chosen == nil || chosen(ord)) }
+	}
+	var hits []fulltext.Hit
+	if err == nil {
+		hits, err = fulltext.Top(found, fulltext.Query{Stats: stats, Keep: limit + 1, After: last, Accept: accept})
+	}
+	if err = errors.Join(failed, err); err != nil {
+		return page, unreadable(err)
 	}
 	for i, h := range hits {
 		if i == limit {
@@ -149,24 +149,31 @@ func (r *Reader) Search(q SearchQuery) (SearchPage, error) {
 	return page, nil
 }
 
-// lists are the postings of each query term within one partition.
-type lists = [][]fulltext.Posting
-
-// collect reads the postings of all visible partitions, and the statistics.
-func (r *Reader) collect(terms []string, tables []*Def) (map[string]lists, fulltext.Stats, error) {
-	found := map[string]lists{} // by table and partition
+// collect opens the blocks of all visible partitions, and counts what scores
+// depend on.
+func (r *Reader) collect(terms []string, tables []*Def) ([]fulltext.Lists, fulltext.Stats, error) {
+	var found []fulltext.Lists
+	sets := map[string]fulltext.Lists{} // by table and partition
 	stats := fulltext.Stats{DF: make([]uint64, len(terms))}
 	var bad error
-	take := func(name string, term int, first uint32, block []byte) bool {
-		l := found[name]
-		if l == nil {
-			l = make(lists, len(terms))
-			found[name] = l
+	take := func(set string, term int, first []byte, block []byte) bool {
+		if len(first) != 4 {
+			bad = fulltext.ErrBlock
+			return false
 		}
-		n := len(l[term])
-		l[term], bad = fulltext.Decode(l[term], first, block)
-		stats.DF[term] += uint64(len(l[term]) - n)
-		return bad == nil
+		var k fulltext.Block
+		if k, bad = fulltext.Open(binary.BigEndian.Uint32(first), bytes.Clone(block)); bad != nil {
+			return false
+		}
+		lists := sets[set]
+		if lists == nil {
+			lists = make(fulltext.Lists, len(terms))
+			sets[set] = lists
+			found = append(found, lists)
+		}
+		lists[term] = append(lists[term], k)
+		stats.DF[term] += uint64(k.Len())
+		return true
 	}
 	for _, d := range tables {
 		if !d.searched || r.scope.Nothing() && d.ownerOnly {
@@ -191,33 +198,34 @@ func (r *Reader) collect(terms []string, tables []*Def) (map[string]lists, fullt
 			if r.scope.all && (r.scope.owner || !d.ownerOnly) {
 				prefix := postingPrefix(term, d.id, nil)
 				err = r.view.scanPrefix(prefix, false, func(k, v []byte) bool {
-					partition, rest, ok := cutString(k[len(prefix):])
-					if !ok || len(rest) != 4 {
-						bad = fulltext.ErrBlock
-						return false
-					}
-					return take(id+partition, i, binary.BigEndian.Uint32(rest), v)
+					partition, first, _ := cutString(k[len(prefix):])
+					return take(id+partition, i, first, v)
 				})
 			} else {
 				for _, p := range visible {
 					prefix := postingPrefix(term, d.id, &p)
 					err = r.view.scanPrefix(prefix, false, func(k, v []byte) bool {
-						return take(id+p, i, binary.BigEndian.Uint32(k[len(prefix):]), v)
+						return take(id+p, i, k[len(prefix):], v)
 					})
 					if err != nil || bad != nil {
 						break
 					}
 				}
 			}
-			if bad != nil {
-				err = damaged("a posting block of %s can't be read", d.name)
-			}
-			if err != nil {
-				return nil, stats, err
+			if err = errors.Join(err, bad); err != nil {
+				return nil, stats, unreadable(err)
 			}
 		}
 	}
 	return found, stats, nil
+}
+
+// unreadable is the error of a search that met a damaged block.
+func unreadable(err error) error {
+	if errors.Is(err, fulltext.ErrBlock) {
+		return damaged("a posting block can't be read")
+	}
+	return err
 }
 
 func (r *Reader) document(ord uint32) (*Def, string, error) {

@@ -3,7 +3,6 @@ package fulltext
 import (
 	"cmp"
 	"math"
-	"slices"
 )
 
 // Parameters of BM25.
@@ -33,103 +32,84 @@ func compare(a, b Hit) int {
 	return cmp.Compare(a.Ord, b.Ord)
 }
 
-// Scorer collects the best hits over several disjoint sets of documents.
-type Scorer struct {
-	stats Stats
-	idf   []float64
-	norm  float64 // b / average length
+// scale is BM25 with its statistics.
+type scale struct {
+	weight []float64 // of each query term
+	norm   float64   // b / average length
+}
+
+func newScale(s Stats) scale {
+	c := scale{weight: make([]float64, len(s.DF))}
+	n := float64(s.Docs)
+	for i, df := range s.DF {
+		c.weight[i] = math.Log(1+(n-float64(df)+0.5)/(float64(df)+0.5)) * (K1 + 1)
+	}
+	if s.Length > 0 {
+		c.norm = B * n / float64(s.Length)
+	}
+	return c
+}
+
+// score is a term's part of a document's score. It is written so that each step
+// keeps the order, rounded as it is: what beats another never scores less. (A
+// conversion keeps a compiler from rounding two steps as one here and not there.)
+func (c *scale) score(term int, i impact) float64 {
+	return c.weight[term] / (1 + K1*(1-B+float64(c.norm*float64(i.len)))/float64(i.tf))
+}
+
+// bound is the highest score of any posting in a block.
+func (c *scale) bound(term int, k *Block) (best float64) {
+	k.each(func(i impact) { best = max(best, c.score(term, i)) })
+	return best
+}
+
+// page keeps the best hits that come after one already shown.
+type page struct {
 	keep  int
-	after *Hit
+	after *Hit  // nil: from the start
 	heap  []Hit // worst first
-	total int
 }
 
-// NewScorer keeps the best hits that come after one already shown (nil: from
-// the start).
-func NewScorer(stats Stats, keep int, after *Hit) *Scorer {
-	s := &Scorer{stats: stats, keep: keep, after: after, idf: make([]float64, len(stats.DF))}
-	n := float64(stats.Docs)
-	for i, df := range stats.DF {
-		s.idf[i] = math.Log(1 + (n-float64(df)+0.5)/(float64(df)+0.5))
-	}
-	if stats.Length > 0 {
-		s.norm = B * n / float64(stats.Length)
-	}
-	return s
+// wants says whether a hit as good as h, or any worse one, could be kept.
+func (p *page) wants(h Hit) bool {
+	return len(p.heap) < p.keep || p.keep > 0 && compare(h, p.heap[0]) < 0
 }
 
-// Add scores every document that has any of the terms. lists has the postings
-// of each query term, in ordinal order; accept filters documents and may be nil.
-func (s *Scorer) Add(lists [][]Posting, accept func(ord uint32) bool) {
-	at := make([]int, len(lists))
-	for {
-		next, any := uint32(math.MaxUint32), false
-		for i, l := range lists {
-			if at[i] < len(l) && l[at[i]].Ord <= next {
-				next, any = l[at[i]].Ord, true
+func (p *page) offer(h Hit) {
+	switch {
+	case p.after != nil && compare(h, *p.after) <= 0 || !p.wants(h):
+	case len(p.heap) == p.keep:
+		p.heap[0] = h
+		down(p.heap, 0, worse)
+	default:
+		p.heap = append(p.heap, h)
+		for i := len(p.heap) - 1; i > 0; {
+			parent := (i - 1) / 2
+			if !worse(&p.heap[i], &p.heap[parent]) {
+				break
 			}
+			p.heap[i], p.heap[parent] = p.heap[parent], p.heap[i]
+			i = parent
 		}
-		if !any {
-			return
-		}
-		score := 0.0
-		for i, l := range lists {
-			if at[i] < len(l) && l[at[i]].Ord == next {
-				tf := float64(l[at[i]].TF)
-				score += s.idf[i] * tf * (K1 + 1) / (tf + K1*(1-B+s.norm*float64(l[at[i]].Len)))
-				at[i]++
-			}
-		}
-		if accept != nil && !accept(next) {
-			continue
-		}
-		s.total++
-		s.offer(Hit{Ord: next, Score: score})
 	}
 }
 
-func (s *Scorer) offer(h Hit) {
-	if s.after != nil && compare(h, *s.after) <= 0 {
-		return
-	}
-	if len(s.heap) == s.keep {
-		if s.keep == 0 || compare(h, s.heap[0]) >= 0 {
-			return
-		}
-		s.heap[0] = h
-		s.down(0)
-		return
-	}
-	s.heap = append(s.heap, h)
-	for i := len(s.heap) - 1; i > 0; {
-		p := (i - 1) / 2
-		if compare(s.heap[i], s.heap[p]) <= 0 {
-			break
-		}
-		s.heap[i], s.heap[p] = s.heap[p], s.heap[i]
-		i = p
-	}
-}
+func worse(a, b *Hit) bool { return compare(*a, *b) > 0 }
 
-func (s *Scorer) down(i int) {
+// down restores a heap whose element i may have to go down; first elements are
+// nearer to the top.
+func down[T any](heap []T, i int, first func(a, b *T) bool) {
 	for {
-		worst := i
+		top := i
 		for _, c := range [2]int{2*i + 1, 2*i + 2} {
-			if c < len(s.heap) && compare(s.heap[c], s.heap[worst]) > 0 {
-				worst = c
+			if c < len(heap) && first(&heap[c], &heap[top]) {
+				top = c
 			}
 		}
-		if worst == i {
+		if top == i {
 			return
 		}
-		s.heap[i], s.heap[worst] = s.heap[worst], s.heap[i]
-		i = worst
+		heap[i], heap[top] = heap[top], heap[i]
+		i = top
 	}
-}
-
-// Hits are the best, best first, and how many documents matched in all.
-func (s *Scorer) Hits() ([]Hit, int) {
-	out := slices.Clone(s.heap)
-	slices.SortFunc(out, compare)
-	return out, s.total
 }
