@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -25,7 +26,12 @@ func main() {
 	// systemd sends SIGTERM to the whole control group. The harness ends by it;
 	// the host stays until it has read the last output.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	code := host.Host{Log: os.Stderr, Now: time.Now}.Run(ctx, os.Args[1], os.Args[2])
+	code := host.Host{
+		Log: os.Stderr, Now: time.Now,
+		// Relaying is a little work at a time: waking a second thread for it would
+		// take longer than doing it.
+		Verified: func() { runtime.GOMAXPROCS(1) },
+	}.Run(ctx, os.Args[1], os.Args[2])
 	stop()
 	os.Exit(code)
 }

@@ -22,7 +22,8 @@ const answers = 64
 // screen is the PTY's master side. It is a terminal.Screen.
 type screen struct {
 	master *os.File
-	typing sync.Mutex // one writer at a time: keystrokes are not interleaved
+	port   terminal.Port // of master
+	typing sync.Mutex    // one writer at a time: keystrokes are not interleaved
 	answer chan string
 }
 
@@ -36,6 +37,10 @@ func openPTY(size terminal.Size) (s *screen, slave *os.File, err error) {
 		return nil, nil, err
 	}
 	s = &screen{master: os.NewFile(uintptr(fd), "ptmx"), answer: make(chan string, answers)}
+	if s.port, err = terminal.NewPort(s.master); err != nil {
+		s.master.Close()
+		return nil, nil, err
+	}
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		s.master.Close()
 		return nil, nil, err
@@ -79,7 +84,7 @@ func (s *screen) Write(ctx context.Context, p []byte) error {
 	s.master.SetWriteDeadline(time.Time{})
 	stop := context.AfterFunc(ctx, func() { s.master.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_, err := s.master.Write(p)
+	_, err := s.port.Write(p)
 	return err
 }
 
@@ -126,13 +131,13 @@ func (d *drain) read(ctx context.Context) any {
 	defer stop()
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := d.master.Read(buf)
+		n, err := d.port.Read(buf)
 		d.backlog.Write(buf[:n])
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, unix.EIO), errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed):
+		case errors.Is(err, unix.EIO), errors.Is(err, io.EOF):
 			d.drained() // EIO: nobody has the other side open any more
 			return nil
 		default:

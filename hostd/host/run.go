@@ -41,8 +41,9 @@ const harnessPath = "host/harness"
 
 // Host runs one launch.
 type Host struct {
-	Log io.Writer        // for what the journal should keep; never the agent's output
-	Now func() time.Time // time.Now
+	Log      io.Writer        // for what the journal should keep; never the agent's output
+	Now      func() time.Time // time.Now
+	Verified func()           // called when the heavy work is done; may be nil
 }
 
 // Run consumes the manifest, verifies, runs the harness and returns the exit
@@ -71,6 +72,9 @@ func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 		v.close()
 		fmt.Fprintf(h.Log, "sophia-host: %v\n", err)
 		return ExitRefused
+	}
+	if h.Verified != nil {
+		h.Verified()
 	}
 	code, err := h.launch(ctx, m, v, report)
 	if err != nil {

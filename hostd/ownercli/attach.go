@@ -3,6 +3,7 @@ package ownercli
 import (
 	"context"
 	"os"
+	"runtime"
 
 	"sophia/hostd/terminal"
 	"sophia/messages/problem"
@@ -16,6 +17,8 @@ func attachTerminal(ctx context.Context, a *App, socket string, token *secret.Se
 	if !isFile || !alsoFile {
 		return false, problem.New("usage", "attaching needs a terminal")
 	}
+	// A key is little work: waking a second thread for it would take longer.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	ending, err := terminal.Viewer{Socket: socket, In: in, Out: out}.Attach(ctx, token)
 	if err == nil && ending.Detached {
 		_, err = out.WriteString("\x1b[J") // what the agent drew below the cursor stays with the agent

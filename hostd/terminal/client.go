@@ -54,7 +54,7 @@ func (v Viewer) Attach(ctx context.Context, token *secret.Secret) (Ending, error
 		return Ending{}, err
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	if err := v.hello(conn, token); err != nil {
 		return Ending{}, err
@@ -143,26 +143,32 @@ func (v Viewer) raw() (restore func(), err error) {
 }
 
 func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
-	// Its end makes the reader of keys and the watcher of sizes return.
-	r, w, err := os.Pipe()
+	relay, err := NewPort(conn)
 	if err != nil {
 		return Ending{}, lost(err)
 	}
-	defer r.Close() // last: a worker may only now begin to look at it
+	in := v.keyboard()
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	defer w.Close()
+	stopped := make(chan struct{})
+	defer in.Close()
+	defer close(stopped)
 	var sending sync.Mutex
 	send := func(t Type, p []byte) error {
 		sending.Lock()
 		defer sending.Unlock()
-		return WriteFrame(conn, t, p)
+		return WriteFrame(relay, t, p)
 	}
 	detached := make(chan struct{})
 	var enough *time.Timer // for a relay that does not end the connection
 	workers.Go(func() {
-		if v.keys(r, send) {
-			enough = time.AfterFunc(leaveTime, func() { hangUp(conn) })
+		if !v.keys(in, send) {
+			return
+		}
+		select {
+		case <-stopped:
+		default:
+			enough = time.AfterFunc(leaveTime, func() { conn.Close() })
 			close(detached)
 			// The relay reads what was typed before, then ends the connection.
 			conn.CloseWrite()
@@ -170,8 +176,6 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 	})
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, unix.SIGWINCH)
-	stopped := make(chan struct{})
-	defer close(stopped)
 	defer signal.Stop(sizes)
 	workers.Go(func() {
 		for {
@@ -183,7 +187,7 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 			}
 		}
 	})
-	exit, err := v.show(conn)
+	exit, err := v.show(relay)
 	select {
 	case <-detached:
 		enough.Stop()
@@ -196,28 +200,30 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
 	return Ending{Exit: exit}, err
 }
 
-// keys forwards what is typed until the detach keys (true), the input's end
-// (true) or the end of the other side (false), which wake tells.
-func (v Viewer) keys(wake *os.File, send func(Type, []byte) error) bool {
+// keyboard is what is typed. Closing it ends a read.
+func (v Viewer) keyboard() io.ReadCloser {
+	if f, p, ok := openAgain(v.In, os.O_RDONLY); ok {
+		return struct {
+			io.Reader
+			io.Closer
+		}{p, f}
+	}
+	r, w := io.Pipe()
+	go func() { // until the next key at the latest: nothing else ends this read
+		_, err := io.Copy(w, v.In)
+		w.CloseWithError(err)
+	}()
+	return r
+}
+
+// keys forwards what is typed until the detach keys or the input's end (true),
+// or the end of the other side (false).
+func (v Viewer) keys(in io.Reader, send func(Type, []byte) error) bool {
 	l := leaver{Leave: v.Leave}
-	in, over := int(v.In.Fd()), int32(wake.Fd())
 	buf := make([]byte, 4096)
 	for {
-		fds := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: over, Events: unix.POLLIN}}
-		if _, err := unix.Poll(fds, -1); err != nil {
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
-			return true
-		}
-		if fds[1].Revents != 0 {
-			return false
-		}
-		n, err := unix.Read(in, buf)
-		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue
-		case err != nil || n == 0:
+		n, err := in.Read(buf)
+		if err != nil {
 			return true
 		}
 		forward, detach := l.typed(buf[:n])
@@ -232,21 +238,21 @@ func (v Viewer) keys(wake *os.File, send func(Type, []byte) error) bool {
 
 // show copies output to the viewer's terminal and, at the end, takes back the
 // modes that it set there.
-func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
+func (v Viewer) show(relay io.Reader) (Exit, error) {
 	var exit Exit
-	from, err := conn.File()
-	if err != nil {
-		return exit, lost(err)
+	var out io.Writer = v.Out
+	if f, p, ok := openAgain(v.Out, os.O_WRONLY); ok {
+		defer f.Close()
+		out = p
 	}
-	defer from.Close()
 	tracker := vt.NewTracker()
-	v.Out.WriteString("\x1b[22;0t") // push the window's title
+	io.WriteString(out, "\x1b[22;0t") // push the window's title
 	defer func() {
-		v.Out.Write(tracker.Undo())
-		v.Out.WriteString("\x1b[23;0t\r\n")
+		out.Write(tracker.Undo())
+		io.WriteString(out, "\x1b[23;0t\r\n")
 	}()
 	var buf []byte
-	frames := bufio.NewReaderSize(waiting(from.Fd()), 8<<10) // a short frame in one read
+	frames := bufio.NewReaderSize(relay, 8<<10) // a short frame in one read
 	for {
 		t, p, err := ReadFrame(frames, &buf, MaxFrame)
 		if err != nil {
@@ -255,7 +261,7 @@ func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
 		switch t {
 		case FrameOutput:
 			tracker.Write(p)
-			if _, err := v.Out.Write(p); err != nil {
+			if _, err := out.Write(p); err != nil {
 				return exit, lost(err)
 			}
 		case FrameExit:
@@ -264,34 +270,6 @@ func (v Viewer) show(conn *net.UnixConn) (Exit, error) {
 			return exit, lost(ErrFrame)
 		}
 	}
-}
-
-// waiting reads a socket with a thread that waits for it: a keystroke's echo is
-// there sooner than by way of the scheduler. hangUp ends it.
-type waiting int
-
-func (w waiting) Read(p []byte) (int, error) {
-	fds := []unix.PollFd{{Fd: int32(w), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
-			return 0, err
-		}
-		switch n, err := unix.Read(int(w), p); {
-		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
-}
-
-// hangUp ends a connection for those, too, that read another descriptor of it.
-func hangUp(conn *net.UnixConn) {
-	conn.CloseRead()
-	conn.CloseWrite()
 }
 
 // Tail reads the plain text of what a launch's terminal has shown lately,

@@ -10,6 +10,7 @@
 //	pieces.go   the stream in pieces that begin where it may be cut
 //	relay.go    the actor that serves the socket
 //	client.go   sophia agent attach
+//	port.go     reading and writing with as few wake-ups as can be
 //	detach.go   the detach key in all its encodings
 //
 // It carries no Sophia credential and no lifecycle authority: the protocol has

@@ -68,6 +68,7 @@ type relay struct {
 
 type viewer struct {
 	conn *net.UnixConn
+	port Port // of conn
 	feed *Feed
 }
 
@@ -245,7 +246,10 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 	case m.hello == nil:
 		return
 	}
-	err := r.Gate.Try(m.hello.Token)
+	port, err := NewPort(m.conn)
+	if err == nil {
+		err = r.Gate.Try(m.hello.Token)
+	}
 	clear(m.hello.Token)
 	if err != nil {
 		if r.Gate.Closed() {
@@ -254,15 +258,14 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 		supervise.Go(c, func(context.Context) any { m.refuse(err); return nil })
 		return
 	}
-	r.attach(c, m.conn, m.hello.Size)
+	r.attach(c, &viewer{m.conn, port, r.Backlog.Attach()}, m.hello.Size)
 	m.release() // the viewer's workers close it
 	if r.Attached != nil {
 		r.Attached()
 	}
 }
 
-func (r *relay) attach(c *actor.Context, conn *net.UnixConn, size Size) {
-	v := &viewer{conn: conn, feed: r.Backlog.Attach()}
+func (r *relay) attach(c *actor.Context, v *viewer, size Size) {
 	r.viewer = v
 	self := supervise.Self(c)
 	supervise.Go(c, func(ctx context.Context) any {
@@ -297,7 +300,7 @@ func (r *relay) resize(s Size) {
 func (r *relay) send(ctx context.Context, v *viewer) {
 	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
 	defer stop()
-	if WriteFrame(v.conn, FrameWelcome, nil) != nil {
+	if WriteFrame(v.port, FrameWelcome, nil) != nil {
 		return
 	}
 	var buf []byte
@@ -305,7 +308,7 @@ func (r *relay) send(ctx context.Context, v *viewer) {
 		out, more := v.feed.Next(ctx, buf)
 		for p := out; len(p) > 0; {
 			n := min(len(p), MaxFrame)
-			if WriteFrame(v.conn, FrameOutput, p[:n]) != nil {
+			if WriteFrame(v.port, FrameOutput, p[:n]) != nil {
 				return
 			}
 			p = p[n:]
@@ -317,7 +320,7 @@ func (r *relay) send(ctx context.Context, v *viewer) {
 	}
 	if exit, over := v.feed.Exit(); over && ctx.Err() == nil {
 		b, _ := json.Marshal(exit)
-		if WriteFrame(v.conn, FrameExit, b) == nil && r.Told != nil {
+		if WriteFrame(v.port, FrameExit, b) == nil && r.Told != nil {
 			r.Told()
 		}
 	}
@@ -329,7 +332,7 @@ func (r *relay) receive(ctx context.Context, v *viewer, self *supervise.Ref) {
 	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
 	defer stop()
 	var buf []byte
-	frames := bufio.NewReaderSize(v.conn, 1<<10) // a keystroke in one read
+	frames := bufio.NewReaderSize(v.port, 1<<10) // a keystroke in one read
 	for {
 		t, p, err := ReadFrame(frames, &buf, inputSize)
 		if err != nil {

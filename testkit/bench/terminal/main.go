@@ -31,14 +31,15 @@ func main() {
 	megabytes := flag.Int("mb", 48, "how much the agent writes in one round")
 	keys := flag.Int("keys", 400, "keystrokes in one round")
 	programs := flag.String("programs", "bin", "folder of sophia-host, sophia-wrapper and sophiad")
+	only := flag.String("only", "", "one part: tracker, throughput, stalled or echo")
 	flag.Parse()
-	if err := run(*rounds, *megabytes<<20, *keys, *programs); err != nil {
+	if err := run(*rounds, *megabytes<<20, *keys, *programs, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench terminal:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rounds, bytes, keys int, programs string) (err error) {
+func run(rounds, bytes, keys int, programs, only string) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := installPeers(ctx); err != nil {
@@ -50,8 +51,15 @@ func run(rounds, bytes, keys int, programs string) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	m := &measure{rig: r, rounds: rounds, bytes: bytes, keys: keys, report: bench.NewReport("terminal", os.Stdout)}
-	for _, step := range []func() error{m.tracker, m.throughput, m.stalled, m.echo} {
-		if err := step(); err != nil {
+	parts := []struct {
+		name string
+		run  func() error
+	}{{"tracker", m.tracker}, {"throughput", m.throughput}, {"stalled", m.stalled}, {"echo", m.echo}}
+	for _, p := range parts {
+		if only != "" && only != p.name {
+			continue
+		}
+		if err := p.run(); err != nil {
 			return err
 		}
 	}

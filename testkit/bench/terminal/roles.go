@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -112,6 +113,7 @@ func echo(control string) error {
 
 // view is what sophia agent attach does.
 func view(socket, token string) error {
+	runtime.GOMAXPROCS(1) // so does it
 	s, err := secret.New([]byte(token))
 	if err != nil {
 		return err
