@@ -19,6 +19,7 @@ import (
 	"sophia/hostd/peer"
 	"sophia/messages/problem"
 	"sophia/messages/secret"
+	"sophia/testkit/programs"
 )
 
 const patience = 20 * time.Second
@@ -26,13 +27,7 @@ const patience = 20 * time.Second
 // build compiles one of the testdata programs.
 func build(t *testing.T, name string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("go", "build", "-o", out, "./testdata/"+name)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", name, err, b)
-	}
-	return out
+	return programs.Package(t, "sophia/hostd/channel/testdata/"+name)
 }
 
 func digest(t *testing.T, path string) string {

@@ -14,16 +14,20 @@ import (
 	"sophia/hostd/overlay"
 	"sophia/testkit/harnesses"
 	"sophia/testkit/modelapi"
+	"sophia/testkit/programs"
 )
 
-// stand builds the MCP server that stands in the wrapper's place.
+// stand puts the MCP server that stands in the wrapper's place into dir, where
+// it leaves its notes.
 func stand(t *testing.T, dir string) string {
 	t.Helper()
+	b, err := os.ReadFile(programs.Package(t, "sophia/hostd/overlay/testdata/mcpserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := filepath.Join(dir, "wrapper")
-	cmd := exec.Command("go", "build", "-o", out, "./testdata/mcpserver")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+	if err := os.WriteFile(out, b, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

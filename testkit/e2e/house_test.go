@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -274,28 +273,22 @@ func (h *house) log() string {
 	return "sophiad.log: …" + string(b[max(0, len(b)-6000):])
 }
 
-// remember makes an acknowledged write and returns its place in the journal.
-func (h *house) remember() (mutation string) {
+// remember makes an acknowledged write, for which the owner need not be asked:
+// it returns the connection that it minted.
+func (h *house) remember() (connection string) {
 	h.t.Helper()
-	b, err := h.api.CallTool(h.ctx(), "sophia.record_observation", []byte(`{"entity":"acme","text":"it is there"}`))
-	var w struct {
-		Mutations []string `json:"mutations"`
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &w)
-	}
-	if err != nil || len(w.Mutations) != 1 {
-		h.t.Fatalf("%s, %v", b, err)
-	}
-	return w.Mutations[0]
+	m, err := h.Mint(h.ctx(), "It is there", "--profile", "observer", "--scope", "acme")
+	h.must(err)
+	return m.Connection
 }
 
 // remembers fails the test unless an acknowledged write is there.
-func (h *house) remembers(mutation string) {
+func (h *house) remembers(connection string) {
 	h.t.Helper()
-	b, err := h.api.CallTool(h.ctx(), "sophia.get_mutation", []byte(`{"id":"`+mutation+`"}`))
-	if err != nil || !strings.Contains(string(b), "it is there") {
-		h.t.Errorf("the acknowledged write %s: %s, %v", mutation, b, err)
+	page, err := h.api.Connections(h.ctx())
+	h.must(err)
+	if !slices.ContainsFunc(page.Items, func(c messages.ConnectionRow) bool { return c.Connection == connection }) {
+		h.t.Errorf("the acknowledged connection %s is not there", connection)
 	}
 }
 

@@ -38,57 +38,17 @@
 package fakeharness
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
+
+	"sophia/testkit/programs"
 )
 
 // Version is what --version prints.
 const Version = "fake-harness 1.0.0"
 
-var built struct {
-	sync.Mutex
-	path string
-}
-
 // Build builds the program, once a test process, into a folder outside the
 // temp folders and returns its path.
 func Build(tb testing.TB) string {
 	tb.Helper()
-	built.Lock()
-	defer built.Unlock()
-	if built.path != "" {
-		if _, err := os.Stat(built.path); err == nil {
-			return built.path
-		}
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	dir := filepath.Join(cache, "sophia-test", "bin")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		tb.Fatal(err)
-	}
-	// Several test processes may build at once: each its own file, renamed.
-	tmp, err := os.CreateTemp(dir, "fake-harness-")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tmp.Close()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", tmp.Name(), "sophia/testkit/fakeharness/program")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		os.Remove(tmp.Name())
-		tb.Fatalf("building the fake harness: %v\n%s", err, out)
-	}
-	path := filepath.Join(dir, "fake-harness")
-	os.Chmod(tmp.Name(), 0o755)
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		tb.Fatal(err)
-	}
-	built.path = path
-	return path
+	return programs.Package(tb, "sophia/testkit/fakeharness/fake-harness")
 }

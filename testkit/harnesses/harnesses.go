@@ -109,6 +109,11 @@ func install(pkg, name, program string) (string, error) {
 		return "", err
 	}
 	root := filepath.Join(cache, "npm")
+	dir := filepath.Join(root, name)
+	path := filepath.Join(dir, "node_modules", program)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", err
 	}
@@ -120,9 +125,7 @@ func install(pkg, name, program string) (string, error) {
 	if err := flock(lock); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(root, name)
-	path := filepath.Join(dir, "node_modules", program)
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Stat(path); err == nil { // somebody else was quicker
 		return path, nil
 	}
 	partial := dir + ".partial"

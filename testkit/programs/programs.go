@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,7 +15,12 @@ import (
 )
 
 // withCgo are the programs that link C++.
-var withCgo = map[string]bool{"sophia-isolate": true}
+var withCgo = map[string]bool{"sophia/cmd/sophia-isolate": true}
+
+// Ready names the environment variable with a folder of programs that are built
+// already, for machines and users without the Go command. What is not in it is
+// not built then.
+const Ready = "SOPHIA_TEST_PROGRAMS"
 
 type build struct {
 	once sync.Once
@@ -34,10 +40,16 @@ var cache struct {
 // when the build fails.
 func Build(tb testing.TB, name string) string {
 	tb.Helper()
-	b := entry(name)
-	b.once.Do(func() { b.path, b.err = compile(tb.Context(), name) })
+	return Package(tb, "sophia/cmd/"+name)
+}
+
+// Package is Build for any package main of this module.
+func Package(tb testing.TB, importPath string) string {
+	tb.Helper()
+	b := entry(importPath)
+	b.once.Do(func() { b.path, b.err = provide(tb.Context(), importPath) })
 	if b.err != nil {
-		tb.Fatalf("building %s: %v", name, b.err)
+		tb.Fatalf("building %s: %v", importPath, b.err)
 	}
 	return b.path
 }
@@ -55,21 +67,31 @@ func Dir(tb testing.TB, names ...string) string {
 	return dir
 }
 
-func entry(name string) *build {
+func entry(importPath string) *build {
 	cache.Lock()
 	defer cache.Unlock()
 	if cache.builds == nil {
 		cache.builds = map[string]*build{}
 	}
-	if cache.builds[name] == nil {
-		cache.builds[name] = &build{}
+	if cache.builds[importPath] == nil {
+		cache.builds[importPath] = &build{}
 	}
-	return cache.builds[name]
+	return cache.builds[importPath]
+}
+
+func provide(ctx context.Context, importPath string) (string, error) {
+	if dir := os.Getenv(Ready); dir != "" {
+		program := filepath.Join(dir, path.Base(importPath))
+		_, err := os.Stat(program)
+		return program, err
+	}
+	return compile(ctx, importPath)
 }
 
 // compile builds into a folder that is named by the module's root, so that the
 // go command relinks only when something changed, also across test processes.
-func compile(ctx context.Context, name string) (string, error) {
+func compile(ctx context.Context, importPath string) (string, error) {
+	name := path.Base(importPath)
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -92,10 +114,10 @@ func compile(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	built := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", built, "./cmd/"+name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", built, importPath)
 	cmd.Dir = root
 	cgo := "0"
-	if withCgo[name] {
+	if withCgo[importPath] {
 		cgo = "1"
 	}
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
@@ -108,8 +130,8 @@ func compile(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(own, name)
-	return path, place(built, path)
+	program := filepath.Join(own, name)
+	return program, place(built, program)
 }
 
 // processDir is this test process's own folder. Folders of processes that are

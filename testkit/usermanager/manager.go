@@ -298,15 +298,15 @@ func programs() (systemd string, err error) {
 	return systemd, nil
 }
 
-// inaccessibleNodes makes what PID 1 makes at boot where systemd is PID 1:
-// units of root that hide files bind these over them, and fail with status 226
-// (namespace) without them. A user's manager makes its own.
+// inaccessibleNodes makes what is made at boot or at login where systemd is
+// PID 1: units that hide files bind these over them, and fail with status 226
+// (namespace) without them. They are not looked for in XDG_RUNTIME_DIR.
 func inaccessibleNodes() {
-	if os.Geteuid() != 0 {
-		return
+	dir := "/run/systemd/inaccessible"
+	if uid := os.Geteuid(); uid != 0 {
+		dir = "/run/user/" + itoa(uid) + "/systemd/inaccessible"
 	}
-	const dir = "/run/systemd/inaccessible"
-	if os.Mkdir(dir, 0o755) != nil {
+	if os.MkdirAll(filepath.Dir(dir), 0o755) != nil || os.Mkdir(dir, 0o755) != nil {
 		return
 	}
 	os.Mkdir(filepath.Join(dir, "dir"), 0)

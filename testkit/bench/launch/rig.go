@@ -49,7 +49,7 @@ func newRig(ctx context.Context, programs string, size int64) (_ *rig, err error
 		return nil, err
 	}
 	small := filepath.Join(w.Home, "small")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", small, "sophia/testkit/fakeharness/program")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", small, "sophia/testkit/fakeharness/fake-harness")
 	build.Dir, build.Env = checkout, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the harness: %w\n%s", err, out)
