@@ -11,7 +11,7 @@ import (
 )
 
 // ControlGroup is the process's control group as systemd names it: that of the
-// unified hierarchy, or, where systemd keeps its own (hybrid), that one.
+// unified hierarchy, or, where systemd does not use it, that of its own.
 func (p *Peer) ControlGroup() (string, error) {
 	text, err := p.read("cgroup")
 	if err != nil {
@@ -24,9 +24,10 @@ func (p *Peer) ControlGroup() (string, error) {
 	return group, nil
 }
 
-// systemdGroup reads proc_pid_cgroup(5): lines "id:controllers:path". The
-// "name=systemd" hierarchy wins, because where it is there units live in it.
-// unified is the path in the unified hierarchy, "" where there is none.
+// systemdGroup reads proc_pid_cgroup(5): lines "id:controllers:path". Units live
+// in the unified hierarchy, unless systemd does not use it: then everybody is in
+// its root, and the "name=systemd" hierarchy has them. unified is the path in
+// the unified hierarchy, "" where there is none.
 func systemdGroup(text string) (group, unified string) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -40,7 +41,7 @@ func systemdGroup(text string) (group, unified string) {
 			unified = parts[2]
 		}
 	}
-	if group == "" {
+	if group == "" || unified != "" && unified != "/" {
 		group = unified
 	}
 	return group, unified

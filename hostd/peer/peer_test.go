@@ -197,7 +197,8 @@ func TestPeer_GroupNames(t *testing.T) {
 		"0::/user.slice/a.service\n":                       {"/user.slice/a.service", "/user.slice/a.service"},
 		"9:name=systemd:/a.service\n1:cpu:/\n0::/\n":       {"/a.service", "/"},
 		"12:cpu,cpuacct:/\n1:name=systemd:/a:b\n0::/a:b\n": {"/a:b", "/a:b"},
-		"1:cpu:/\n": {"", ""},
+		"9:name=systemd:/\n0::/u/a.service\n":              {"/u/a.service", "/u/a.service"}, // a user's manager in a container
+		"1:cpu:/\n":                                        {"", ""},
 	} {
 		if group, unified := systemdGroup(text); group != want[0] || unified != want[1] {
 			t.Errorf("%q: %q %q", text, group, unified)
