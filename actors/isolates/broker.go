@@ -21,6 +21,7 @@ type Status struct {
 	Failures                         int   // workers in a row that failed before they were of use
 	Last                             error // why the last of them did
 	Report                           wire.Report
+	Compiler                         error // why nothing can be compiled
 }
 
 // Messages to the broker.
@@ -228,26 +229,28 @@ func (b *broker) down(c *actor.Context, msg supervise.Down) {
 		b.failed(c, msg.Reason)
 		return
 	case w.up && !w.running && errors.Is(msg.Reason, errIdleEnd):
-		if b.backoff == nil { // all that end at once are one failure
+		if b.backoff == nil {
 			b.status.Failures = b.idleEnds
 			b.idleEnds++
-			b.failed(c, msg.Reason)
 		}
+		b.failed(c, msg.Reason)
 		return
 	}
 	b.dispatch(c)
 }
 
-// failed counts a start that came to nothing. Starts are tried again later and
-// later; who waits is told at once when that has happened a few times.
+// failed counts a start that came to nothing; all that fail at once are one
+// failure. Starts are tried again later and later; who waits is told at once when
+// that has happened a few times.
 func (b *broker) failed(c *actor.Context, why error) {
+	if b.backoff != nil {
+		return
+	}
 	b.status.Failures++
 	b.status.Last = why
 	wait := min(backoffBase<<min(b.status.Failures-1, 16), backoffMax)
 	b.cfg.Log.Warn("an isolate worker failed", slog.Int("failures", b.status.Failures), slog.Duration("next_try_in", wait), slog.Any("error", why))
-	if b.backoff == nil {
-		b.backoff = supervise.After(c, wait, retry{})
-	}
+	b.backoff = supervise.After(c, wait, retry{})
 	if b.status.Failures >= giveUpAfter && len(b.idle) == 0 {
 		for _, reply := range b.queue.drain() {
 			reply.Send(problem.Of(why))

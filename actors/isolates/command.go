@@ -6,14 +6,16 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-// Command returns a Spawn that starts the program at path (sophia-isolate) with
-// nothing of this process: no environment, no descriptors, no working directory.
-// It is in a user and network namespace of its own where the host allows that.
+// Command returns a Spawn that starts the program at path (sophia-isolate,
+// sophia-compile) with nothing of this process: no environment, no descriptors,
+// no working directory. It is in a user and network namespace of its own where
+// the host allows that.
 func Command(path string) Spawn {
 	var refused atomic.Bool // the host allows no namespaces: don't try each time
 	return func(context.Context) (Proc, error) {
@@ -74,7 +76,7 @@ func start(path string, namespaces bool) (*child, error) {
 	defer theirOut.Close()
 	c := &child{File: out, in: in}
 	c.cmd = &exec.Cmd{
-		Path: path, Args: []string{"sophia-isolate"}, Env: environment, Dir: "/",
+		Path: path, Args: []string{filepath.Base(path)}, Env: environment, Dir: "/",
 		Stdin: theirIn, Stdout: theirOut, Stderr: &c.stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C meant for the daemon is not for its workers
 	}

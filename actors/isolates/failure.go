@@ -2,6 +2,7 @@ package isolates
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sophia/messages"
@@ -39,20 +40,31 @@ func (m *machine) stopped() *messages.RunError {
 // the C++ library, and of the worker's own heap hook. An exit code says nothing.
 var memorySigns = []string{"isolate: heap limit", "out of memory", "javascript OOM", "cannot allocate memory", "std::bad_alloc", "Check failed: committed", "pthread_create failed", "failed to create new OS thread"}
 
+// short says that a process ended for want of memory.
+func (x Exit) short() bool {
+	return slices.ContainsFunc(memorySigns, func(sign string) bool { return strings.Contains(x.Stderr, sign) })
+}
+
+// overflowed says that a process ended for want of stack.
+func (x Exit) overflowed() bool {
+	return strings.Contains(x.Stderr, "stack exceeds") || strings.Contains(x.Stderr, "stack overflow")
+}
+
+func nested() *messages.RunError {
+	return &messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: "The code is nested too deeply", Hint: "Build deep or long data in a loop."}
+}
+
 // post explains a worker that ended on its own in the middle of a run.
 func post(x Exit) *messages.RunError {
-	for _, sign := range memorySigns {
-		if strings.Contains(x.Stderr, sign) {
-			return &messages.RunError{
-				Kind: messages.KindMemory, Name: "OutOfMemory", Message: "The run used up its memory", Limit: "8 MB heap",
-				Hint: "Ask for fewer rows or fields per call (limit, compact, fields), and keep only what you need of each result.",
-			}
+	switch {
+	case x.short():
+		return &messages.RunError{
+			Kind: messages.KindMemory, Name: "OutOfMemory", Message: "The run used up its memory", Limit: "8 MB heap",
+			Hint: "Ask for fewer rows or fields per call (limit, compact, fields), and keep only what you need of each result.",
 		}
-	}
-	if strings.Contains(x.Stderr, "stack exceeds") || strings.Contains(x.Stderr, "stack overflow") {
-		return &messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: "The code is nested too deeply", Hint: "Build deep or long data in a loop."}
-	}
-	if x.CPU >= MaxTimeout {
+	case x.overflowed():
+		return nested()
+	case x.CPU >= MaxTimeout:
 		return &messages.RunError{
 			Kind: messages.KindTimeout, Name: "Timeout", Message: "The run used up its processor time", Limit: fmt.Sprintf("%v of processor time", MaxTimeout),
 			Hint: "Don't compute while a call waits for the owner.",

@@ -18,17 +18,19 @@ import (
 
 // Config is what a Service needs.
 type Config struct {
-	Spawn  Spawn        // Command of sophia-isolate
-	Warm   int          // workers kept ready, 2 when 0
-	Max    int          // workers at most, ready and running, 8 when 0
-	Strict bool         // refuse workers that lack a lockdown layer
-	Log    *slog.Logger // slog.Default when nil
+	Spawn   Spawn        // Command of sophia-isolate
+	Compile Spawn        // Command of sophia-compile
+	Warm    int          // workers kept ready, 2 when 0
+	Max     int          // workers at most, ready and running, 8 when 0
+	Strict  bool         // refuse workers that lack a lockdown layer
+	Log     *slog.Logger // slog.Default when nil
 }
 
 // Service runs snippets. Its Spec belongs into the daemon's tree.
 type Service struct {
 	cfg      Config
 	broker   atomic.Pointer[supervise.Ref] // of the current life
+	compiler atomic.Pointer[supervise.Ref] // of the current life
 	sequence atomic.Uint64
 }
 
@@ -55,6 +57,7 @@ func (s *Service) Spec() supervise.Spec {
 		ID: "isolates", Restart: supervise.Permanent,
 		Tree: &supervise.TreeSpec{Policy: policy, Kids: []supervise.Spec{
 			{ID: "workers", Restart: supervise.Permanent, Tree: &supervise.TreeSpec{Policy: policy}},
+			{ID: "compiler", Restart: supervise.Permanent, Inbox: 256, Stop: supervise.Stop{Grace: time.Second, Kill: 2 * time.Second}, New: func() actor.Receiver { return &compiler{svc: s, cfg: &s.cfg} }},
 			{ID: "broker", Restart: supervise.Permanent, New: func() actor.Receiver { return &broker{svc: s, cfg: &s.cfg} }},
 		}},
 	}
@@ -69,6 +72,13 @@ func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Calle
 	if bad := check(req); bad != nil {
 		return failedRun(bad), nil
 	}
+	program, bad, err := s.compile(ctx, req.Code)
+	switch {
+	case err != nil:
+		return messages.RunResult{}, err
+	case bad != nil:
+		return failedRun(bad), nil
+	}
 	// As many workers as there may be can die at once.
 	attempts := s.cfg.Max + 2
 	for range attempts {
@@ -78,7 +88,7 @@ func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Calle
 		}
 		// The run watches ctx itself: its result is wanted even when ctx ends.
 		taken := new(atomic.Bool)
-		v, err := worker.Ask(context.WithoutCancel(ctx), job{ctx: ctx, req: req, caller: caller, taken: taken})
+		v, err := worker.Ask(context.WithoutCancel(ctx), job{ctx: ctx, req: req, program: program, caller: caller, taken: taken})
 		switch result, ok := v.(*messages.RunResult); {
 		case err == nil && ok:
 			return *result, nil
@@ -98,7 +108,7 @@ func failedRun(bad *messages.RunError) messages.RunResult {
 }
 
 func (s *Service) acquire(ctx context.Context, connection string) (*supervise.Ref, error) {
-	v, err := s.ask(ctx, acquire{connection})
+	v, err := ask(ctx, &s.broker, acquire{connection})
 	if err != nil {
 		return nil, err
 	}
@@ -107,19 +117,25 @@ func (s *Service) acquire(ctx context.Context, connection string) (*supervise.Re
 
 // Status returns the state of the pool and what its workers reported last.
 func (s *Service) Status(ctx context.Context) (Status, error) {
-	v, err := s.ask(ctx, askStatus{})
+	v, err := ask(ctx, &s.broker, askStatus{})
 	if err != nil {
 		return Status{}, err
 	}
-	return v.(Status), nil
+	status := v.(Status)
+	v, err = ask(ctx, &s.compiler, askStatus{})
+	if err != nil {
+		return Status{}, err
+	}
+	status.Compiler = v.(compilerStatus).last
+	return status, nil
 }
 
-func (s *Service) ask(ctx context.Context, msg any) (any, error) {
-	broker := s.broker.Load()
-	if broker == nil {
+func ask(ctx context.Context, to *atomic.Pointer[supervise.Ref], msg any) (any, error) {
+	ref := to.Load()
+	if ref == nil {
 		return nil, unavailable(supervise.ErrDown)
 	}
-	v, err := broker.Ask(ctx, msg)
+	v, err := ref.Ask(ctx, msg)
 	switch {
 	case err == nil:
 		return v, nil

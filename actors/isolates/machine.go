@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sophia/actors/isolates/script"
 	"sophia/actors/isolates/wire"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -32,6 +33,7 @@ const (
 // the run are active time: the clock stands still while the owner is asked.
 type machine struct {
 	limit   time.Duration
+	program *script.Program // maps positions of its errors back
 	methods map[string]bool // tools that may be called
 
 	started  time.Time
@@ -89,13 +91,13 @@ const (
 	stopCancelled = "cancelled"
 )
 
-func newMachine(now time.Time, req messages.RunRequest) *machine {
+func newMachine(now time.Time, req messages.RunRequest, program *script.Program) *machine {
 	limit := time.Duration(req.TimeoutMS) * time.Millisecond
 	if limit <= 0 {
 		limit = DefaultTimeout
 	}
 	m := &machine{
-		limit: min(limit, MaxTimeout), started: now, methods: map[string]bool{}, byID: map[uint32]*callState{},
+		limit: min(limit, MaxTimeout), program: program, started: now, methods: map[string]bool{}, byID: map[uint32]*callState{},
 		memory: messages.RunMemory{HeapLimit: heapLimit},
 	}
 	for _, method := range req.Methods {
@@ -161,6 +163,7 @@ func (m *machine) frame(now time.Time, f wire.Frame) []action {
 		if m.stopping != "" {
 			return m.end(now, m.stopped())
 		}
+		m.program.Locate(&bad, bad.Stack)
 		return m.end(now, bounded(bad))
 	default:
 		return m.distrust(now, f.Kind)

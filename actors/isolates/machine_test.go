@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sophia/actors/isolates/script"
 	"sophia/actors/isolates/wire"
 	"sophia/messages"
 )
@@ -18,7 +19,7 @@ import (
 func TestMachine_AnyOrderOfEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		m := newMachine(now, messages.RunRequest{TimeoutMS: 2000, Methods: []messages.Method{{Name: "a", Tool: "t.a"}}})
+		m := newMachine(now, messages.RunRequest{TimeoutMS: 2000, Methods: []messages.Method{{Name: "a", Tool: "t.a"}}}, &script.Program{})
 		started, answered, under := map[uint32]int{}, map[uint32]int{}, map[uint32]bool{}
 		stops, kills := 0, 0
 		paused := 0

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"regexp"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sophia/actors/isolates"
+	"sophia/actors/isolates/compile"
 	"sophia/actors/isolates/runclock"
 	"sophia/actors/isolates/wire"
 	"sophia/messages"
@@ -48,8 +50,8 @@ func (p *scripted) end(x isolates.Exit) {
 	})
 }
 
-// script plays one process: it is called when the process has said Ready.
-type script func(p *scripted)
+// play plays one process: it is called when the process has said Ready.
+type play func(p *scripted)
 
 func (p *scripted) send(f wire.Frame) { _ = wire.Write(p.inside, f) }
 
@@ -81,7 +83,7 @@ func (p *scripted) returns(json string) {
 
 // plays returns a Spawn whose n-th process follows the n-th script, and all
 // later ones the last.
-func plays(scripts ...script) isolates.Spawn {
+func plays(scripts ...play) isolates.Spawn {
 	var mu sync.Mutex
 	n := 0
 	return func(context.Context) (isolates.Proc, error) {
@@ -98,6 +100,14 @@ func plays(scripts ...script) isolates.Spawn {
 		}()
 		return p, nil
 	}
+}
+
+// inProcess compiles without a process, in whatever time there is.
+func inProcess(context.Context) (isolates.Proc, error) {
+	outside, inside := net.Pipe()
+	p := &scripted{Conn: outside, inside: inside, gone: make(chan struct{}), killed: make(chan time.Time, 1)}
+	go func() { _ = compile.Serve(inside, inside, wire.Report{}) }()
+	return p, nil
 }
 
 // wait lets a process live until it is ended from outside.
@@ -475,7 +485,7 @@ func TestPool_BurstIsServedFairly(t *testing.T) {
 			if f, ok := p.until(wire.Run); ok {
 				p.send(wire.Frame{Kind: wire.Began})
 				mu.Lock()
-				order = append(order, string(f.Payload))
+				order = append(order, regexp.MustCompile(`return (.);`).FindStringSubmatch(string(f.Payload))[1])
 				mu.Unlock()
 				<-time.After(time.Second)
 				p.returns(`1`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sophia/actors/isolates/runclock"
+	"sophia/actors/isolates/script"
 	"sophia/actors/isolates/wire"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -27,9 +28,10 @@ const settleTime = 500 * time.Millisecond
 
 // job is one snippet for one worker.
 type job struct {
-	ctx    context.Context // the caller's
-	req    messages.RunRequest
-	caller Caller
+	ctx     context.Context // the caller's
+	req     messages.RunRequest
+	program *script.Program
+	caller  Caller
 	// taken is set once: by the worker that is about to run it, or by a caller
 	// that gives up on that worker. Whoever comes second leaves it alone.
 	taken *atomic.Bool
@@ -58,7 +60,7 @@ type outcome struct {
 // begun. life ends with the worker's actor.
 func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (messages.RunResult, bool) {
 	s := &session{
-		job: j, m: newMachine(time.Now(), j.req), proc: proc,
+		job: j, m: newMachine(time.Now(), j.req, j.program), proc: proc,
 		out: make(chan wire.Frame, 4*MaxCalls), returned: make(chan outcome, MaxCalls), clock: make(chan bool), done: make(chan struct{}),
 		cancels: map[uint32]context.CancelFunc{},
 	}
@@ -72,7 +74,7 @@ func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (mes
 	if len(j.req.Input) > 0 {
 		s.out <- wire.Frame{Kind: wire.Input, Payload: j.req.Input}
 	}
-	s.out <- wire.Frame{Kind: wire.Run, Payload: []byte(j.req.Code)}
+	s.out <- wire.Frame{Kind: wire.Run, OK: j.program.Sole, Payload: []byte(j.program.JS)}
 
 	if !s.loop(life, frames) {
 		return messages.RunResult{}, false

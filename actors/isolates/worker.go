@@ -107,16 +107,9 @@ func (w *worker) life(ctx context.Context) any {
 	if err != nil {
 		return finished{problem.Wrap(err, "isolate_unavailable", "An isolate worker could not be started").WithHint("`sophia doctor` says what is missing.")}
 	}
-	quit := make(chan struct{})
-	frames := read(proc, quit)
-	defer func() {
-		proc.Kill()
-		close(quit)
-		proc.Wait()
-		for range frames { // the reader has ended when this has
-		}
-	}()
-	report, err := w.ready(ctx, proc, frames)
+	frames, release := attend(proc)
+	defer release()
+	report, err := ready(ctx, w.cfg, proc, frames)
 	if err != nil {
 		return finished{err}
 	}
@@ -160,11 +153,26 @@ func (p pendingJob) perform(ctx context.Context, proc Proc, frames <-chan wire.F
 	p.reply.Send(&result)
 }
 
-func (w *worker) ready(ctx context.Context, proc Proc, frames <-chan wire.Frame) (wire.Report, error) {
+// attend reads what a process sends. release ends it, whatever it does.
+func attend(proc Proc) (frames <-chan wire.Frame, release func()) {
+	quit := make(chan struct{})
+	frames = read(proc, quit)
+	return frames, func() {
+		proc.Kill()
+		close(quit)
+		proc.Wait()
+		for range frames { // the reader has ended when this has
+		}
+	}
+}
+
+// ready waits for a process to say that it is, and what of its lockdown is in
+// force.
+func ready(ctx context.Context, cfg *Config, proc Proc, frames <-chan wire.Frame) (wire.Report, error) {
 	timer := time.NewTimer(readyWithin)
 	defer timer.Stop()
 	unavailable := func(cause error, what string) error {
-		return problem.Wrap(cause, "isolate_unavailable", "An isolate worker did not become ready: %s", what).WithHint("`sophia doctor` says what is missing.")
+		return problem.Wrap(cause, "isolate_unavailable", "A process of the isolates did not become ready: %s", what).WithHint("`sophia doctor` says what is missing.")
 	}
 	select {
 	case <-ctx.Done():
@@ -181,13 +189,9 @@ func (w *worker) ready(ctx context.Context, proc Proc, frames <-chan wire.Frame)
 		if f.Kind != wire.Ready || json.Unmarshal(f.Payload, &report) != nil {
 			return wire.Report{}, unavailable(nil, "it does not speak the protocol")
 		}
-		if w.cfg.Strict {
-			for _, layer := range report.Layers {
-				if !layer.On {
-					return wire.Report{}, problem.New("isolate_layer_missing", "The isolate's lockdown layer %q is not in force: %s", layer.Name, layer.Detail).
-						WithHint("`sophia doctor` lists the layers; strict_isolates = false runs without it.")
-				}
-			}
+		if missing := report.Missing(); cfg.Strict && len(missing) > 0 {
+			return wire.Report{}, problem.New("isolate_layer_missing", "The isolate's lockdown lacks %s", strings.Join(missing, "; ")).
+				WithHint("`sophia doctor` lists the layers; strict_isolates = false runs without them.")
 		}
 		return report, nil
 	}

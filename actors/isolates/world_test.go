@@ -26,8 +26,12 @@ type world struct {
 	tree *supervise.Tree
 }
 
+// newWorld has a compiler in its own process, unless cfg has another.
 func newWorld(tb testing.TB, cfg isolates.Config) *world {
 	tb.Helper()
+	if cfg.Compile == nil {
+		cfg.Compile = inProcess
+	}
 	engine, err := actor.NewEngine(actor.NewEngineConfig())
 	if err != nil {
 		tb.Fatal(err)
@@ -51,6 +55,7 @@ func newWorld(tb testing.TB, cfg isolates.Config) *world {
 func real(tb testing.TB, cfg isolates.Config) *world {
 	tb.Helper()
 	cfg.Spawn = isolates.Command(programs.Build(tb, "sophia-isolate"))
+	cfg.Compile = isolates.Command(programs.Build(tb, "sophia-compile"))
 	return newWorld(tb, cfg)
 }
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"sophia/actors/isolates/lockdown"
 	"sophia/actors/isolates/wire"
 	"sophia/cmd/sophia-isolate/engine"
-	"sophia/cmd/sophia-isolate/lockdown"
 )
 
 // unhurried is how long after its start a worker takes it that nobody waits for

@@ -106,6 +106,9 @@ func (d *sophiad) poolFacts(ctx context.Context) doctor.Isolates {
 		return out
 	}
 	out.Idle, out.Running, out.Starting, out.Failures, out.Engine = s.Idle, s.Running, s.Starting, s.Failures, s.Report.Engine
+	if s.Compiler != nil {
+		out.Compiler = problem.Of(s.Compiler).Message
+	}
 	if s.Last != nil {
 		out.Problem = problem.Of(s.Last).Message
 	}

@@ -32,9 +32,12 @@ type surface struct {
 
 func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 	s := &surface{
-		isolates: isolates.New(isolates.Config{Spawn: isolates.Command(programs.Path("sophia-isolate")), Strict: d.config.StrictIsolates, Log: d.log}),
-		checker:  typecheck.New(typecheck.Config{Program: typecheck.Find(programs.Dir), Dir: filepath.Join(d.dirs.Runtime, "typecheck"), Log: d.log}),
-		live:     connections.New(connections.Config{}, func() *supervise.Tree { return d.sub(connections.ID)() }),
+		isolates: isolates.New(isolates.Config{
+			Spawn: isolates.Command(programs.Path("sophia-isolate")), Compile: isolates.Command(programs.Path("sophia-compile")),
+			Strict: d.config.StrictIsolates, Log: d.log,
+		}),
+		checker: typecheck.New(typecheck.Config{Program: typecheck.Find(programs.Dir), Dir: filepath.Join(d.dirs.Runtime, "typecheck"), Log: d.log}),
+		live:    connections.New(connections.Config{}, func() *supervise.Tree { return d.sub(connections.ID)() }),
 	}
 	if err := os.MkdirAll(d.dirs.Vault(), 0o700); err != nil {
 		return nil, err

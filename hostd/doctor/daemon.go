@@ -43,6 +43,7 @@ type Isolates struct {
 	Starting int     `json:"starting"`
 	Failures int     `json:"failures"` // starts that failed in a row
 	Problem  string  `json:"problem,omitempty"`
+	Compiler string  `json:"compiler,omitempty"` // why nothing can be compiled
 	Engine   string  `json:"engine"`
 	Layers   []Layer `json:"layers"`
 }
@@ -192,6 +193,8 @@ func pool(p Isolates) Check {
 			mend = "Give the host what that layer needs, or run without it: strict_isolates = false in config.toml."
 		}
 		return fail(name, mend, "sophia.execute_code does not run, after %d tries: %s", p.Failures, p.Problem)
+	case p.Compiler != "":
+		return fail(name, "See that sophia-compile runs. The daemon's log says more.", "sophia.execute_code does not run: %s", p.Compiler)
 	case p.Problem != "" && p.Failures > 0:
 		return warn(name, "The daemon's log says more.", "%d workers in a row did not start: %s", p.Failures, p.Problem)
 	}

@@ -92,11 +92,12 @@ var without = map[string]string{
 	"sophia-host":    "no agent can be launched",
 	"sophia-wrapper": "no agent can be connected or launched",
 	"sophia-isolate": "sophia.execute_code does not run",
+	"sophia-compile": "sophia.execute_code does not run",
 	"sophia-tray":    "nothing can be approved but in the portal",
 }
 
 // ProgramNames are all of Sophia's programs.
-var ProgramNames = []string{"sophia", "sophiad", "sophia-host", "sophia-wrapper", "sophia-isolate", "sophia-tray"}
+var ProgramNames = []string{"sophia", "sophiad", "sophia-host", "sophia-wrapper", "sophia-isolate", "sophia-compile", "sophia-tray"}
 
 // Programs judges the executables in folder, and compares them with those that
 // a running daemon takes for genuine; held is empty when none runs.

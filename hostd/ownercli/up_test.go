@@ -44,7 +44,7 @@ func newReal(t *testing.T, env ...string) *real {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
-	r := &real{t: t, home: home, work: t.TempDir(), bin: programs.Dir(t, "sophia", "sophiad", "sophia-host", "sophia-isolate", "sophia-tray", "sophia-wrapper")}
+	r := &real{t: t, home: home, work: t.TempDir(), bin: programs.Dir(t, "sophia", "sophiad", "sophia-host", "sophia-isolate", "sophia-compile", "sophia-tray", "sophia-wrapper")}
 	r.env = append([]string{"SOPHIA_HOME=" + home, "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
 	if err := os.Mkdir(filepath.Join(home, "config"), 0o700); err != nil {
 		t.Fatal(err)

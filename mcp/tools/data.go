@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -77,20 +78,20 @@ const snippetSize = 240
 // snippet is the piece of a text, on one line, that has most of the query's
 // terms.
 func snippet(text, query string) string {
-	want := map[string]bool{}
-	for _, t := range analysis.QueryTerms(query) {
-		want[t] = true
-	}
+	terms := analysis.QueryTerms(query)
 	best, bestHits, at := 0, -1, 0
 	for line := range strings.Lines(text) {
-		seen := map[string]bool{}
-		for _, t := range analysis.Terms(line) {
-			if want[t] {
-				seen[t] = true
+		has, hits := analysis.Terms(line), 0
+		for _, t := range terms {
+			if slices.Contains(has, t) {
+				hits++
 			}
 		}
-		if len(seen) > bestHits {
-			best, bestHits = at, len(seen)
+		if hits > bestHits {
+			best, bestHits = at, hits
+		}
+		if hits == len(terms) {
+			break
 		}
 		at += len(line)
 	}

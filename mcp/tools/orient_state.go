@@ -31,7 +31,7 @@ type snapshot struct {
 	r   *store.Reader
 	err error
 
-	journal []store.Entry // the last visible entries, newest first
+	journal []*store.RecentEntry // the last visible entries, newest first
 	looked  bool
 	counted *Facts
 }
@@ -140,10 +140,10 @@ func (s *snapshot) fillActivity(ctx context.Context, want func(string) bool, out
 		out.PendingApprovals = s.pending()
 	}
 	if want("recent_mutations") {
-		out.RecentMutations = s.mutations(func(store.Entry) bool { return true })
+		out.RecentMutations = s.mutations(func(*store.RecentEntry) bool { return true })
 	}
 	if want("recent_reverts") {
-		out.RecentReverts = s.mutations(func(e store.Entry) bool { return e.Reverts != 0 })
+		out.RecentReverts = s.mutations(func(e *store.RecentEntry) bool { return e.Reverts != 0 })
 	}
 	if want("recent_corrections") {
 		out.RecentCorrections = s.corrections()
@@ -174,7 +174,7 @@ func (s *snapshot) pending() *Brief[pending] {
 }
 
 // entries are the visible ones among the last of the journal.
-func (s *snapshot) entries() []store.Entry {
+func (s *snapshot) entries() []*store.RecentEntry {
 	if !s.looked {
 		s.looked = true
 		var err error
@@ -184,7 +184,7 @@ func (s *snapshot) entries() []store.Entry {
 	return s.journal
 }
 
-func (s *snapshot) mutations(which func(store.Entry) bool) *Brief[mutation] {
+func (s *snapshot) mutations(which func(*store.RecentEntry) bool) *Brief[mutation] {
 	out := &Brief[mutation]{}
 	for _, e := range s.entries() {
 		if e.Table == tables.ReadMarks.Name() || !which(e) {
@@ -229,17 +229,12 @@ func (s *snapshot) corrections() *Brief[correction] {
 func (s *snapshot) hot() *Brief[hotEntity] {
 	var all []hotEntity
 	for _, e := range s.entries() {
-		var about struct{ Entity string }
-		row := e.After
-		if null(row) {
-			row = e.Before
-		}
-		if json.Unmarshal(row, &about) != nil || about.Entity == "" {
+		if e.Entity == "" {
 			continue
 		}
-		i := slices.IndexFunc(all, func(h hotEntity) bool { return h.Entity == about.Entity })
+		i := slices.IndexFunc(all, func(h hotEntity) bool { return h.Entity == e.Entity })
 		if i < 0 {
-			all = append(all, hotEntity{about.Entity, 1, e.At})
+			all = append(all, hotEntity{e.Entity, 1, e.At})
 		} else {
 			all[i].Changes++
 		}

@@ -73,7 +73,7 @@ func refusal(p *problem.Error) string {
 // Every read gives the same inside a script as outside, for all entities and for
 // one, and refuses the same.
 func TestSamePath_EveryReadIsTheSameInside(t *testing.T) {
-	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Gate: &willing{}})
+	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Compile: programs.Build(t, "sophia-compile"), Gate: &willing{}})
 	do := func(tool string, args map[string]any, v any) {
 		t.Helper()
 		if err := s.Do(t.Context(), agentA, tool, args, v); err != nil {
@@ -147,7 +147,7 @@ func steady(v any) any {
 func TestSamePath_RefusedWritesAreTheSameInside(t *testing.T) {
 	program := programs.Build(t, "sophia-isolate")
 	for name, gate := range map[string]dispatch.Gate{"denied": denying{}, "no gate": nil, "approved": &willing{}} {
-		s := wholeSurface(t, whole.Options{Isolate: program, Gate: gate})
+		s := wholeSurface(t, whole.Options{Isolate: program, Compile: programs.Build(t, "sophia-compile"), Gate: gate})
 		before, _ := s.DB.Head()
 		for _, c := range []struct {
 			who  messages.Authority
@@ -190,7 +190,7 @@ func TestSamePath_RefusedWritesAreTheSameInside(t *testing.T) {
 // with its tool and a call of its own.
 func TestSamePath_WritesAreJournaledAlike(t *testing.T) {
 	owner := &willing{}
-	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Gate: owner})
+	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Compile: programs.Build(t, "sophia-compile"), Gate: owner})
 	tool, _ := s.Registry().Lookup("record_observation")
 	both(t, s, agentB, tool, `{"entity":"acme","text":"x","reason":"told"}`)
 	if len(owner.asked) != 2 || owner.asked[0].Digest != owner.asked[1].Digest || owner.asked[0].Connection != owner.asked[1].Connection ||

@@ -109,7 +109,7 @@ type execution struct {
 
 // What would have run is never refused: each idiom passes the check, and runs.
 func TestTypeCheck_RefusesNothingThatRuns(t *testing.T) {
-	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Checker: compiler(t), Gate: &willing{}})
+	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Compile: programs.Build(t, "sophia-compile"), Checker: compiler(t), Gate: &willing{}})
 	all := snippets(t, "good.txt")
 	if len(all) < 60 {
 		t.Errorf("only %d snippets", len(all))
@@ -128,7 +128,7 @@ func TestTypeCheck_RefusesNothingThatRuns(t *testing.T) {
 // Each mistake is found before anything runs, and the error says where and what
 // to do. Unchecked, none of them does what it was meant to.
 func TestTypeCheck_FindsMistakesBeforeTheRun(t *testing.T) {
-	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Checker: compiler(t)})
+	s := wholeSurface(t, whole.Options{Isolate: programs.Build(t, "sophia-isolate"), Compile: programs.Build(t, "sophia-compile"), Checker: compiler(t)})
 	all := snippets(t, "mistaken.txt")
 	if len(all) < 30 {
 		t.Errorf("only %d snippets", len(all))

@@ -25,7 +25,7 @@ import (
 const patience = 2 * time.Minute
 
 // shipped are the programs of a release.
-var shipped = []string{"sophia", "sophiad", "sophia-host", "sophia-wrapper", "sophia-tray", "sophia-isolate"}
+var shipped = []string{"sophia", "sophiad", "sophia-host", "sophia-wrapper", "sophia-tray", "sophia-isolate", "sophia-compile"}
 
 // house is a world that a test lives in.
 type house struct {

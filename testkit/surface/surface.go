@@ -38,6 +38,7 @@ import (
 type Options struct {
 	Dir     string // where the store is made
 	Isolate string // the program sophia-isolate; "" runs no scripts
+	Compile string // the program sophia-compile, with it
 	Checker string // the program tsgo; "" checks no types
 	Gate    dispatch.Gate
 	Engine  engine.Engine // the embedded one in Dir by default
@@ -79,7 +80,7 @@ func Open(o Options) (_ *Surface, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Isolates = isolates.New(isolates.Config{Spawn: isolates.Command(o.Isolate), Log: quiet()})
+	s.Isolates = isolates.New(isolates.Config{Spawn: isolates.Command(o.Isolate), Compile: isolates.Command(o.Compile), Log: quiet()})
 	s.Checker = typecheck.New(typecheck.Config{Program: o.Checker, Dir: filepath.Join(o.Dir, "typecheck"), Log: quiet()})
 	kids := []supervise.Spec{writer.Spec(s.DB), s.Checker.Spec(), connections.Spec()}
 	if o.Isolate != "" {

@@ -1,17 +1,5 @@
-// Package script turns what an agent wrote for execute_code into JavaScript
-// that V8 runs, and turns positions in that JavaScript back into positions in
-// what the agent wrote.
+// Package script is a compiled snippet, and how positions in its JavaScript turn
+// back into positions in what the agent wrote. Package compile makes one.
 //
-//	as written                           what runs
-//	```ts … ```                          the code between the fences
-//	const n: number = 1                  const n = 1
-//	top-level await, return              inside an async function
-//	a final expression                   return <expression>
-//	async () => { … } and nothing else   called, not returned
-//
-// Types are stripped by esbuild's Go API. It runs in the worker, never in the
-// daemon: a snippet of 100,000 opening brackets can exhaust a parser's stack,
-// and a Go stack overflow ends the process.
-//
-// Imports: esbuild, messages, wrap.
+// Imports: messages, wrap.
 package script

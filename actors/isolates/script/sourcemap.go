@@ -1,6 +1,10 @@
 package script
 
-import "strings"
+import (
+	"strings"
+
+	"sophia/actors/isolates/wrap"
+)
 
 // segment maps a generated column to a source position. All are 0-based.
 // Source map revision 3: https://tc39.es/ecma426/
@@ -61,8 +65,8 @@ func vlq(s string) (fields []int, ok bool) {
 // Position turns a 1-based position in JS into one in the code as given.
 func (p *Program) Position(line, column int) (int, int, bool) {
 	line, column = line-1, column-1
-	if line == p.shift.line && column >= p.shift.column {
-		column = max(p.shift.column, column-p.shift.by)
+	if line == p.Shift.Line && column >= p.Shift.Column {
+		column = max(p.Shift.Column, column-p.Shift.By)
 	}
 	lines := p.decoded()
 	if line < 0 || line >= len(lines) {
@@ -79,9 +83,9 @@ func (p *Program) Position(line, column int) (int, int, bool) {
 	}
 	l, c := best.sourceLine, best.sourceColumn
 	if l == 0 {
-		c -= len(open)
+		c -= len(wrap.Open)
 	}
-	if l >= len(p.lines) || c < 0 {
+	if l >= len(p.Lines) || c < 0 {
 		return 0, 0, false
 	}
 	return l + 1, c + 1, true

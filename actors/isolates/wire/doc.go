@@ -11,6 +11,9 @@
 //	Stop                     →              terminate the snippet
 //	                         ←     Stats, then Done or Failed; the worker exits
 //
+// The compiler speaks it too: Ready, then for each Run, whose payload is the code
+// as written, Done with a script.Program or Failed.
+//
 // A frame is a fixed header, a short name and a payload; the payload is raw JSON
 // (or raw text where the kind says so), never JSON inside JSON:
 //

@@ -1,5 +1,10 @@
 package wire
 
+// Memory is how many bytes of data a process may take on top of what it has when
+// it is locked down: what escapes V8's own heap limit (array buffers, flattened
+// strings) lives in it, and all that the compiler does.
+const Memory = 64 << 20
+
 // Report is what a worker says about itself when it is ready.
 type Report struct {
 	HeapLimit int64   `json:"heap_limit"` // bytes
@@ -12,4 +17,15 @@ type Layer struct {
 	Name   string `json:"name"`
 	On     bool   `json:"on"`
 	Detail string `json:"detail,omitempty"` // why it is off, or how much of it is on
+}
+
+// Missing are the layers that are off, each with why.
+func (r Report) Missing() []string {
+	var out []string
+	for _, l := range r.Layers {
+		if !l.On {
+			out = append(out, l.Name+" ("+l.Detail+")")
+		}
+	}
+	return out
 }

@@ -24,7 +24,7 @@ const (
 	Ready   Kind = 1 + iota // payload: Report
 	Methods                 // payload: []messages.Method
 	Input                   // payload: any JSON
-	Run                     // payload: the code, as text
+	Run                     // payload: the program, as text; OK: it is nothing but a function
 	Began                   // the run is accepted; from here on it counts as started
 	Call                    // ID, Name: tool; payload: the arguments
 	Result                  // ID, OK; payload: the result, or a problem.Error
@@ -32,7 +32,7 @@ const (
 	Stop                    // Name: why
 	Stats                   // payload: messages.RunMemory
 	Done                    // payload: the returned value, empty for undefined
-	Failed                  // payload: messages.RunError
+	Failed                  // payload: messages.RunError, its Stack as V8 gave it
 	last    = Failed
 )
 
@@ -48,7 +48,7 @@ func (k Kind) String() string {
 // Frame is one message.
 type Frame struct {
 	Kind    Kind
-	OK      bool   // of a Result
+	OK      bool   // of a Result and a Run
 	ID      uint32 // of a Call and its Result
 	Name    string
 	Payload []byte

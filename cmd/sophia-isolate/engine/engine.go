@@ -46,7 +46,6 @@ type Engine struct {
 
 	offer, settle, fire, start *v8.Function
 
-	program *script.Program
 	over    bool
 	result  wire.Frame // Done or Failed
 	calls   int        // sent and not answered
@@ -174,7 +173,7 @@ func (e *Engine) Run(frames <-chan wire.Frame) error {
 			if err := e.write(wire.Frame{Kind: wire.Began}); err != nil {
 				return err
 			}
-			e.begin(string(f.Payload), input)
+			e.begin(string(f.Payload), f.OK, input)
 			return e.loop(frames)
 		default:
 			return fmt.Errorf("engine: %v before the run", f.Kind)
@@ -183,14 +182,8 @@ func (e *Engine) Run(frames <-chan wire.Frame) error {
 	return ErrClosed
 }
 
-func (e *Engine) begin(code, input string) {
-	program, bad := script.Compile(code)
-	if bad != nil {
-		e.fail(bad)
-		return
-	}
-	e.program = program
-	v, err := e.ctx.RunScript(program.JS, script.Name)
+func (e *Engine) begin(js string, sole bool, input string) {
+	v, err := e.ctx.RunScript(js, script.Name)
 	if err != nil {
 		e.rejected(err)
 		return
@@ -200,7 +193,7 @@ func (e *Engine) begin(code, input string) {
 		e.fail(&messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: "The code is not a program"})
 		return
 	}
-	if _, err := e.call(e.start, f, program.Sole, input); err != nil {
+	if _, err := e.call(e.start, f, sole, input); err != nil {
 		e.interrupted(err)
 	}
 }
@@ -211,9 +204,10 @@ func (e *Engine) rejected(err error) {
 	if e.terminated() || !errors.As(err, &js) {
 		return
 	}
-	bad := &messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: strings.TrimPrefix(js.Message, "SyntaxError: ")}
-	e.program.Locate(bad, "    at "+js.Location)
-	e.fail(bad)
+	e.fail(&messages.RunError{
+		Kind: messages.KindSyntax, Name: "SyntaxError", Message: strings.TrimPrefix(js.Message, "SyntaxError: "),
+		Stack: []string{"    at " + js.Location},
+	})
 }
 
 // interrupted is for errors out of the prelude: it catches all that a snippet

@@ -8,6 +8,7 @@ import (
 
 	v8 "rogchap.com/v8go"
 
+	"sophia/actors/isolates/script"
 	"sophia/actors/isolates/wire"
 	"sophia/messages"
 )
@@ -55,9 +56,7 @@ func (e *Engine) host() map[string]v8.FunctionCallback {
 			if err := json.Unmarshal([]byte(a[1].String()), &bad); err != nil {
 				bad = messages.RunError{Kind: messages.KindRuntime, Name: "Error", Message: "The thrown value cannot be shown"}
 			}
-			if e.program != nil {
-				e.program.Locate(&bad, a[2].String())
-			}
+			bad.Stack = script.Frames(a[2].String())
 			e.fail(&bad)
 			return nil
 		},

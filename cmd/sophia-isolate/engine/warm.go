@@ -7,12 +7,13 @@ import (
 	"sophia/actors/isolates/wire"
 )
 
-// trial uses what snippets use: types, calls at once, a list result, a few
-// methods, a log line, an object as the value.
-const trial = "const [a, b]: any[] = await Promise.all([sophia.trial({ query: 'x', limit: 3 }), sophia.trial()]);\n" +
-	"const by = new Map(a.items.map((h) => [h.id, { ...h, label: `${h.title}: ${h.score.toFixed(2)}` }]));\n" +
+// trial uses what snippets use: calls at once, a list result, a few methods, a
+// log line, an object as the value.
+const trial = "(async () => {\n" +
+	"const [a, b] = await Promise.all([sophia.trial({ query: 'x', limit: 3 }), sophia.trial()]);\n" +
+	"const by = new Map(a.items.map((h) => [h.id, { ...h, label: h.title.concat(': ', h.score.toFixed(2)) }]));\n" +
 	"console.log('trial', a.total);\n" +
-	"return { total: b.total, rows: [...by.values()].filter(h => h.score > 0).sort((x, y) => y.score - x.score).slice(0, 2), keys: Object.keys(b) };"
+	"return { total: b.total, rows: [...by.values()].filter((h) => h.score > 0).sort((x, y) => y.score - x.score).slice(0, 2), keys: Object.keys(b) };\n})"
 
 const trialReply = `{"items":[{"id":"doc-1","title":"A title","score":0.83},{"id":"doc-2","title":"Another","score":0.71}],"total":2,"_inbox_unread":0}`
 

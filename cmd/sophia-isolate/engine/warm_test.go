@@ -24,7 +24,7 @@ func TestWarm_LeavesNothingBehind(t *testing.T) {
 		if err == nil {
 			frames := make(chan wire.Frame, 4)
 			frames <- wire.Frame{Kind: wire.Methods, Payload: []byte(`[{"Name":"own","Tool":"sophia.own"}]`)}
-			frames <- wire.Frame{Kind: wire.Run, Payload: []byte(`return [Object.keys(sophia), await sophia.own(), typeof input, Object.keys(globalThis)]`)}
+			frames <- wire.Frame{Kind: wire.Run, Payload: []byte(`(async () => { return [Object.keys(sophia), await sophia.own(), typeof input, Object.keys(globalThis)] })`)}
 			frames <- wire.Frame{Kind: wire.Result, OK: true, ID: 1, Payload: []byte(`"answer"`)}
 			err = e.Run(frames)
 		}

@@ -53,7 +53,7 @@ func example(ctx context.Context, report *bench.Report, program string, growth i
 	}
 	median := map[int]float64{}
 	for _, factor := range []int{1, growth} {
-		if median[factor], err = exampleAt(ctx, report, surface.Options{Isolate: program, Checker: checker}, checkout, factor); err != nil {
+		if median[factor], err = exampleAt(ctx, report, surface.Options{Isolate: program, Compile: compiler(program), Checker: checker}, checkout, factor); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ const (
 func main() {
 	rounds := flag.Int("rounds", 15, "counted rounds of each comparison")
 	soak := flag.Int("soak", 1000, "runs of the growth test")
-	program := flag.String("program", "bin/sophia-isolate", "the worker")
+	program := flag.String("program", "bin/sophia-isolate", "the worker; its folder has sophia-compile too")
 	only := flag.Bool("example", false, "only the specification's example")
 	growth := flag.Int("growth", 10, "how many times the workspace, for the example's growth")
 	flag.Parse()
@@ -103,6 +103,11 @@ func run(rounds, soak, growth int, program string) error {
 	return m.report.Close()
 }
 
+// compiler is beside the worker.
+func compiler(program string) string {
+	return filepath.Join(filepath.Dir(program), "sophia-compile")
+}
+
 // pool is ours.
 type pool struct {
 	*isolates.Service
@@ -114,7 +119,7 @@ func startPool(program string, warm int) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	service := isolates.New(isolates.Config{Spawn: isolates.Command(program), Warm: warm})
+	service := isolates.New(isolates.Config{Spawn: isolates.Command(program), Compile: isolates.Command(compiler(program)), Warm: warm})
 	tree, err := supervise.Start(engine, "bench", supervise.Policy{}, service.Spec())
 	if err != nil {
 		return nil, err

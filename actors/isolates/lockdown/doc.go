@@ -1,5 +1,5 @@
-// Package lockdown takes away from the process what a V8 isolate does not need,
-// after V8 is up and before a snippet arrives. Every layer is applied, then
+// Package lockdown takes away from the process what running or compiling a
+// snippet does not need, once it is up and before a snippet arrives. Every layer is applied, then
 // tried, and reported as it was found to be.
 //
 //	layer          what it takes away                    kernel
@@ -12,5 +12,5 @@
 //	seccomp        every system call not on the list     any with filters
 //	namespaces     given by the parent at the start      where allowed
 //
-// Imports: the system call packages.
+// Imports: the system call packages, the wire.
 package lockdown

@@ -14,11 +14,6 @@ import (
 	"sophia/actors/isolates/wire"
 )
 
-// Memory is how much data the process may take on top of what it has when
-// Apply is called: what escapes V8's own heap limit (array buffers, flattened
-// strings, the parser) lives in it.
-const Memory = 64 << 20
-
 // CPU is how much processor time the process may use in seconds: more than any
 // run may take.
 const CPU = 32
@@ -107,7 +102,7 @@ func limits() (string, error) {
 		return "", err
 	}
 	for resource, value := range map[int]uint64{
-		unix.RLIMIT_DATA:     data + Memory,
+		unix.RLIMIT_DATA:     data + wire.Memory,
 		unix.RLIMIT_CORE:     0,
 		unix.RLIMIT_FSIZE:    0,
 		unix.RLIMIT_MEMLOCK:  0,
@@ -124,7 +119,7 @@ func limits() (string, error) {
 			return "", errNotInForce
 		}
 	}
-	return fmt.Sprintf("%d MB of data", (data+Memory)>>20), nil
+	return fmt.Sprintf("%d MB of data", (data+wire.Memory)>>20), nil
 }
 
 // dataSize is what RLIMIT_DATA counts, in bytes.

@@ -1,4 +1,4 @@
-package script_test
+package compile_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sophia/actors/isolates/compile"
 	"sophia/actors/isolates/script"
 	"sophia/messages"
 )
@@ -30,7 +31,7 @@ func TestCompile_FinalExpressionIsReturned(t *testing.T) {
 		"let async = 1; async":                 "return async;",
 		"enum E { A }; E.A":                    "return 0 /* A */;",
 	} {
-		p, err := script.Compile(code)
+		p, err := compile.Compile(code)
 		if err != nil {
 			t.Errorf("%q: %+v", code, err)
 		} else if !strings.Contains(p.JS, want) {
@@ -44,7 +45,7 @@ func TestCompile_StatementsAreLeftAlone(t *testing.T) {
 		"const a = 1", "if (a) b(); else c()", "for (const x of y) z(x)", "while (a)\n  b()", "label: for (;;) { break label }",
 		"function f() { return 1 }\nclass A {}", "try { a() } catch { b() }", "switch (a) { case 1: b() }", "return 5", "", "// nothing", "do\n  x()\nwhile (y)",
 	} {
-		p, err := script.Compile(code)
+		p, err := compile.Compile(code)
 		if err != nil {
 			t.Errorf("%q: %+v", code, err)
 		} else if strings.Count(p.JS, "return") != strings.Count(code, "return") {
@@ -69,7 +70,7 @@ func TestCompile_WholeCodeFunctionAndFences(t *testing.T) {
 		"(a, b)":                                       false,
 		"const t = `\n  () => x\n`; async () => { t }": false,
 	} {
-		p, err := script.Compile(code)
+		p, err := compile.Compile(code)
 		if err != nil {
 			t.Errorf("%q: %+v", code, err)
 		} else if p.Sole != sole {
@@ -94,7 +95,7 @@ func TestCompile_SyntaxErrorsSayWhere(t *testing.T) {
 		{"import x from 'y'\nx", 1, 8, "import x from 'y'", "modules"},
 		{"export default 1", 1, 1, "export default 1", "return"},
 	} {
-		_, err := script.Compile(c.code)
+		_, err := compile.Compile(c.code)
 		if err == nil {
 			t.Errorf("%q compiled", c.code)
 			continue
@@ -114,7 +115,7 @@ func TestCompile_PositionsMapBack(t *testing.T) {
 		"async () => {\n  const n: number = 2\n  return BOOM()\n}",
 		"const a = 1; const b = BOOM()",
 	} {
-		p, err := script.Compile(code)
+		p, err := compile.Compile(code)
 		if err != nil {
 			t.Fatalf("%q: %+v", code, err)
 		}
@@ -137,7 +138,7 @@ func TestCompile_PositionsMapBack(t *testing.T) {
 func TestCompile_TemplateTextIsNotCode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("ab (){}=>\n;'\"return"))).Draw(t, "text")
-		p, err := script.Compile("x(`" + text + "`)\nconst y = 2\ny")
+		p, err := compile.Compile("x(`" + text + "`)\nconst y = 2\ny")
 		if err != nil {
 			t.Fatalf("%+v", err)
 		}
@@ -155,7 +156,7 @@ func FuzzCompile(f *testing.F) {
 		if len(code) > 2000 {
 			t.Skip("nesting is bounded by the worker, not here")
 		}
-		p, err := script.Compile(code)
+		p, err := compile.Compile(code)
 		if (p == nil) == (err == nil) {
 			t.Fatal("neither a program nor an error")
 		}
@@ -167,7 +168,7 @@ func FuzzCompile(f *testing.F) {
 			if !strings.HasSuffix(p.JS, "});") {
 				t.Fatalf("not a function: %q", p.JS)
 			}
-			p.Locate(&messages.RunError{}, "Error\n    at f (snippet:2:9)\n    at async snippet:3:1")
+			p.Locate(&messages.RunError{}, script.Frames("Error\n    at f (snippet:2:9)\n    at async snippet:3:1"))
 		}
 	})
 }

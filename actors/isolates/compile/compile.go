@@ -1,4 +1,4 @@
-package script
+package compile
 
 import (
 	"encoding/json"
@@ -7,43 +7,23 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
+	"sophia/actors/isolates/script"
 	"sophia/actors/isolates/wrap"
 	"sophia/messages"
 )
-
-// Name is the file name under which a snippet runs; its stack frames carry it.
-const Name = "snippet"
-
-// Program is a compiled snippet.
-type Program struct {
-	// JS is a script whose completion value is an async function without
-	// parameters: the snippet.
-	JS string
-	// Sole says that the snippet was nothing but a function. If that is also what
-	// it returns, the function is the program and is to be called.
-	Sole bool
-
-	lines    []string // of the code as given
-	raw      []byte   // esbuild's source map
-	shift    shift
-	segments [][]segment // decoded when first asked for
-}
-
-// shift is text that was put into the generated code after the map was made.
-type shift struct{ line, column, by int } // 0-based
 
 const open = wrap.Open
 
 // Compile returns the program, or a RunError of kind syntax with its position
 // in the code as given.
-func Compile(code string) (*Program, *messages.RunError) {
+func Compile(code string) (*script.Program, *messages.RunError) {
 	lines := strings.Split(code, "\n")
 	body := wrap.Unfence(code)
 	p, err := compile(body, open)
 	// An object literal in statement position is a block to the parser, and a
 	// statement that folds to a constant is dropped by the printer: both may be
 	// whole expressions.
-	if wrap.LooksLikeObject(body) || err == nil && p.empty() && strings.TrimSpace(body) != "" {
+	if wrap.LooksLikeObject(body) || err == nil && empty(p) && strings.TrimSpace(body) != "" {
 		prefix, object := wrap.Object(body)
 		if q, bad := compile(object, prefix); bad == nil {
 			p, err = q, nil
@@ -52,15 +32,15 @@ func Compile(code string) (*Program, *messages.RunError) {
 	if err != nil {
 		return nil, explain(err, lines, len(open))
 	}
-	p.lines = lines
+	p.Lines = lines
 	return p, nil
 }
 
-func compile(body, prefix string) (*Program, *api.Message) {
+func compile(body, prefix string) (*script.Program, *api.Message) {
 	r := api.Transform(wrap.Around(prefix, body), api.TransformOptions{
 		Loader:         api.LoaderTS,
 		Target:         api.ES2022,
-		Sourcefile:     Name,
+		Sourcefile:     script.Name,
 		Sourcemap:      api.SourceMapExternal,
 		SourcesContent: api.SourcesContentExclude,
 		LegalComments:  api.LegalCommentsNone,
@@ -76,7 +56,7 @@ func compile(body, prefix string) (*Program, *api.Message) {
 	if len(r.Errors) > 0 {
 		return nil, &r.Errors[0]
 	}
-	p := &Program{raw: r.Map}
+	p := &script.Program{Mappings: mappings(r.Map)}
 	generated := strings.TrimSuffix(string(r.Code), "\n")
 	start := strings.LastIndex("\n"+generated, "\n"+open+"\n")
 	if start < 0 || !strings.HasSuffix(generated, "\n});") {
@@ -93,7 +73,7 @@ func compile(body, prefix string) (*Program, *api.Message) {
 	if escapes(head) || escapes(inner) {
 		return nil, unbalanced(body)
 	}
-	p.finish(head+open+"\n", inner)
+	finish(p, head+open+"\n", inner)
 	return p, nil
 }
 
@@ -112,7 +92,7 @@ func unbalanced(body string) *api.Message {
 	return &api.Message{Text: `Unexpected "}"`, Location: &api.Location{Line: strings.Count(body, "\n") + 2}}
 }
 
-func (p *Program) empty() bool { return strings.HasSuffix(p.JS, open+"\n});") }
+func empty(p *script.Program) bool { return strings.HasSuffix(p.JS, open+"\n});") }
 
 var (
 	topLevel  = regexp.MustCompile(`(?m)^  [^\s})\]]`)
@@ -125,7 +105,7 @@ var (
 // printer puts every statement of the body on a line of its own at two spaces
 // and everything inside one deeper; its closing brackets are told apart by
 // their first character.
-func (p *Program) finish(head, inner string) {
+func finish(p *script.Program, head, inner string) {
 	starts := topLevel.FindAllStringIndex(inner, -1)
 	for len(starts) > 0 && inner[starts[len(starts)-1][0]:] == "  ;\n" { // what a type or a stray ; leaves
 		inner = inner[:starts[len(starts)-1][0]]
@@ -145,24 +125,16 @@ func (p *Program) finish(head, inner string) {
 		p.JS = head + inner + "});"
 	default:
 		p.Sole = len(starts) == 1 && function.MatchString(last)
-		p.shift = shift{line: strings.Count(head+inner[:at], "\n"), column: 2, by: len("return ")}
+		p.Shift = script.Shift{Line: strings.Count(head+inner[:at], "\n"), Column: 2, By: len("return ")}
 		p.JS = head + inner[:at] + "return " + last + "});"
 	}
 }
 
-type sourceMap struct {
-	Mappings string `json:"mappings"`
-}
-
-func (p *Program) decoded() [][]segment {
-	if p.segments == nil {
-		var m sourceMap
-		if json.Unmarshal(p.raw, &m) == nil {
-			p.segments = decode(m.Mappings)
-		}
-		if p.segments == nil {
-			p.segments = [][]segment{}
-		}
+// mappings of a source map. Positions are a help, never a reason to fail.
+func mappings(sourceMap []byte) string {
+	var m struct {
+		Mappings string `json:"mappings"`
 	}
-	return p.segments
+	_ = json.Unmarshal(sourceMap, &m)
+	return m.Mappings
 }

@@ -1,0 +1,45 @@
+package compile
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"sophia/actors/isolates/wire"
+)
+
+// Serve says Ready with the report and then answers every Run frame, whose
+// payload is a snippet, with Done, whose payload is a script.Program, or with
+// Failed, whose payload is a messages.RunError. It returns nil at the end of in.
+func Serve(in io.Reader, out io.Writer, report wire.Report) error {
+	if err := reply(out, wire.Ready, report); err != nil {
+		return err
+	}
+	for frames := bufio.NewReader(in); ; {
+		f, err := wire.Read(frames)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		program, bad := Compile(string(f.Payload))
+		if bad != nil {
+			err = reply(out, wire.Failed, bad)
+		} else {
+			err = reply(out, wire.Done, program)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func reply(out io.Writer, kind wire.Kind, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return wire.Write(out, wire.Frame{Kind: kind, Payload: b})
+}
