@@ -32,7 +32,7 @@ func (d *sophiad) doctor(ctx context.Context, full bool) (doctor.Daemon, error) 
 	out := doctor.Daemon{
 		PID: os.Getpid(), Version: version, Now: time.Now(), MCP: d.address.MCP, Full: full,
 		Programs: append([]doctor.Program{ownProgram()}, d.held...), Restarts: restarted(d.tree.Snapshot(), []doctor.Restarted{}),
-		Isolates: d.poolFacts(ctx), Trays: d.hub.Subscribers(), Approval: time.Duration(d.config.Approvals.Timeout), Unquiet: []doctor.Unquiet{},
+		Isolates: d.poolFacts(ctx), Trays: d.hub.Subscribers(), Approval: time.Duration(d.config.Approvals.Timeout), Anywhere: d.anywhere(ctx), Unquiet: []doctor.Unquiet{},
 	}
 	types := d.surface.checker.Status(ctx)
 	out.TypeCheck = &doctor.TypeCheck{On: types.On, Detail: types.Detail}

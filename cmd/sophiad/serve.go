@@ -11,9 +11,11 @@ import (
 
 	"sophia/actors/edge"
 	"sophia/hostd/broker"
+	"sophia/hostd/config"
 	"sophia/hostd/daemon"
 	"sophia/hostd/doctor"
 	"sophia/hostd/harness"
+	"sophia/hostd/login"
 	"sophia/hostd/ownerapi"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -40,7 +42,7 @@ func (d *sophiad) serve(ctx context.Context) error {
 	d.address = daemon.Address{MCP: "http://" + at + "/mcp", Portal: "http://" + at + "/", PID: os.Getpid(), Started: d.started}
 
 	owner := func() (*ownerapi.Server, error) {
-		return ownerapi.New(ownerapi.Config{Owner: d.public, Services: d.services(), Presence: ownerapi.KernelPresence{SHA256: tray.SHA256},
+		return ownerapi.New(ownerapi.Config{Owner: d.public, Services: d.services(), Presence: d.presence(tray.SHA256),
 			Bearers: d.dirs.Bearers(), MCP: func() string { return d.address.MCP }, Log: d.log})
 	}
 	_, err = d.tree.Add(edge.Spec(
@@ -78,6 +80,36 @@ func (d *sophiad) serve(ctx context.Context) error {
 		return err
 	}
 	return daemon.WriteAddress(d.dirs.Address(), d.address)
+}
+
+// presence is who may answer approvals.
+func (d *sophiad) presence(tray string) ownerapi.KernelPresence {
+	p := ownerapi.KernelPresence{SHA256: tray}
+	if at := d.logins(); at != nil {
+		p.Terminal = at.Check
+	}
+	return p
+}
+
+// logins says at which terminals the owner is, nil where that is not asked.
+func (d *sophiad) logins() *login.Checker {
+	a := d.config.Approvals
+	if a.Presence == config.PresenceProgram {
+		return nil
+	}
+	return &login.Checker{UID: uint32(os.Geteuid()), Terminals: a.Terminals, Required: a.Presence == config.PresenceLogin}
+}
+
+// anywhere is why the tray is taken on any terminal, "" when it isn't.
+func (d *sophiad) anywhere(ctx context.Context) string {
+	at := d.logins()
+	switch {
+	case at == nil:
+		return "config.toml says so (approvals.presence)"
+	case !at.Applies(ctx):
+		return "this machine has no logind that knows who is logged in"
+	}
+	return ""
 }
 
 func listenFailed(at string, err error) error {

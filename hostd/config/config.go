@@ -6,6 +6,9 @@
 //
 //	[approvals]
 //	timeout = "5m"                   # unanswered requests are refused
+//	presence = "auto"                # where the tray must run: "login", at a terminal of a login or a window of the desktop;
+//	                                 # "program", anywhere outside of agents' units; "auto", login where there is a logind
+//	terminals = []                   # further terminal emulators whose windows are yours, absolute paths
 //
 //	[harness.codex.config]           # merged into the harness's own configuration
 //	[harness.codex.environment]      # added to its environment
@@ -19,6 +22,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,8 +47,17 @@ type Config struct {
 
 // Approvals are the gate's settings.
 type Approvals struct {
-	Timeout Duration `toml:"timeout"`
+	Timeout   Duration `toml:"timeout"`
+	Presence  string   `toml:"presence"`
+	Terminals []string `toml:"terminals"`
 }
+
+// Values of Approvals.Presence.
+const (
+	PresenceAuto    = "auto"    // PresenceLogin where there is a logind, else PresenceProgram
+	PresenceLogin   = "login"   // hostd/login
+	PresenceProgram = "program" // the packaged tray, outside of every launch's unit
+)
 
 // Duration is written as "90s" or "5m".
 type Duration time.Duration
@@ -73,7 +87,7 @@ func Load(path string) (Config, error) {
 
 // Parse reads the file's contents.
 func Parse(b []byte) (Config, error) {
-	c := Config{Listen: DefaultListen, Approvals: Approvals{Timeout: Duration(5 * time.Minute)}}
+	c := Config{Listen: DefaultListen, Approvals: Approvals{Timeout: Duration(5 * time.Minute), Presence: PresenceAuto}}
 	d := toml.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
@@ -88,6 +102,14 @@ func Parse(b []byte) (Config, error) {
 	}
 	if c.Approvals.Timeout <= 0 {
 		return Config{}, problem.New("config_invalid", "approvals.timeout must be more than nothing")
+	}
+	if known := []string{PresenceAuto, PresenceLogin, PresenceProgram}; !slices.Contains(known, c.Approvals.Presence) {
+		return Config{}, problem.New("config_invalid", "approvals.presence is %q; it may be %s", c.Approvals.Presence, strings.Join(known, ", "))
+	}
+	for _, path := range c.Approvals.Terminals {
+		if !filepath.IsAbs(path) {
+			return Config{}, problem.New("config_invalid", "approvals.terminals has %q, which is no absolute path", path)
+		}
 	}
 	if _, err := contracts.New(c.Harness); err != nil {
 		return Config{}, err

@@ -24,6 +24,7 @@ type Daemon struct {
 	Store     Store         `json:"store"`
 	Trays     int           `json:"trays"` // that listen now
 	Approval  time.Duration `json:"approval_timeout"`
+	Anywhere  string        `json:"tray_anywhere,omitempty"` // why the tray is taken on any terminal, "" when it isn't
 	Unquiet   []Unquiet     `json:"unquiet"`
 	Full      bool          `json:"full"` // the long checks were made too
 }
@@ -103,7 +104,7 @@ func Judge(d Daemon, systemd bool) []Check {
 		}
 	}
 	out = append(out, harnesses(d.Harnesses)...)
-	out = append(out, tray(d.Trays, d.Approval))
+	out = append(out, tray(d.Trays, d.Approval), presence(d.Anywhere))
 	for _, u := range d.Unquiet {
 		out = append(out, warn("launch."+u.Launch, "End those processes; Sophia finishes by itself when they are gone.",
 			"it has ended and something of it is alive, so its folder stays: %s", u.Reason))
@@ -275,6 +276,15 @@ func harnesses(all []Harness) []Check {
 		out = append(out, warn("harnesses", "Run: sophia harness adopt codex, or claude-code", "none is adopted, so no agent can be launched"))
 	}
 	return out
+}
+
+func presence(anywhere string) Check {
+	const name = "tray.presence"
+	if anywhere == "" {
+		return ok(name, "the tray is taken only where you logged in: on a console, over ssh, or in a window of your desktop")
+	}
+	return warn(name, "Launch agents that you would not give your shell with: --confine strict",
+		"the tray is taken on any terminal, because %s: an unconfined agent could open one and answer for you", anywhere)
 }
 
 func tray(n int, timeout time.Duration) Check {

@@ -66,6 +66,7 @@ func TestDaemon_EachFaultIsItsOwnCheck(t *testing.T) {
 		"no type check":       {func(d *doctor.Daemon) { d.TypeCheck = &doctor.TypeCheck{Detail: "tsgo was not found"} }, true, "type_check", doctor.Warn, "tsgo was not found"},
 		"a changed harness":   {func(d *doctor.Daemon) { d.Harnesses[0].Problem, d.Harnesses[0].Mend = "it is another", "adopt it" }, true, "harness.codex", doctor.Fail, "it is another"},
 		"no harness":          {func(d *doctor.Daemon) { d.Harnesses[0].Adopted = false }, true, "harnesses", doctor.Warn, "no agent can be launched"},
+		"a tray anywhere":     {func(d *doctor.Daemon) { d.Anywhere = "this machine has no logind" }, true, "tray.presence", doctor.Warn, "no logind: an unconfined agent"},
 		"no tray":             {func(d *doctor.Daemon) { d.Trays = 0 }, true, "tray", doctor.Warn, "refused after 5m0s"},
 		"a launch that lives": {func(d *doctor.Daemon) { d.Unquiet = []doctor.Unquiet{{Launch: "lp-1", Reason: "pid 9"}} }, true, "launch.lp-1", doctor.Warn, "pid 9"},
 	} {

@@ -1,6 +1,7 @@
 package ownerapi
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -36,11 +37,17 @@ type Peer interface {
 const launchUnits = "/sophia-launch-"
 
 // KernelPresence takes the program with this SHA-256 (hex) for the tray: the
-// same user, the very bytes, not in a managed launch's control group, and
-// answering for itself.
-type KernelPresence struct{ SHA256 string }
+// same user, the very bytes, not in a managed launch's control group, at a
+// terminal where the owner is, and answering for itself.
+type KernelPresence struct {
+	SHA256 string
+	// Terminal says why the owner is not at a terminal; hostd/login.Checker.Check.
+	// nil: any terminal will do, and none.
+	Terminal func(ctx context.Context, t peer.Terminal) error
+}
 
-// Check implements Presence. Codes: those of peer.Check, and tray_inside_launch.
+// Check implements Presence. Codes: those of peer.Check, tray_inside_launch, and
+// those of Terminal.
 func (k KernelPresence) Check(conn *net.UnixConn) (Peer, error) {
 	p, err := peer.Of(conn)
 	if err != nil {
@@ -57,7 +64,22 @@ func (k KernelPresence) Check(conn *net.UnixConn) (Peer, error) {
 		return nil, problem.New("tray_inside_launch", "the tray runs inside a managed agent's unit (%s)", group).
 			WithHint("Approving is for the owner: run the tray in a terminal of your own.")
 	}
+	if err := k.atTerminal(p); err != nil {
+		p.Close()
+		return nil, err
+	}
 	return &kernelPeer{Peer: p, want: want}, nil
+}
+
+func (k KernelPresence) atTerminal(p *peer.Peer) error {
+	if k.Terminal == nil {
+		return nil
+	}
+	t, err := p.Terminal()
+	if err != nil {
+		return err
+	}
+	return k.Terminal(context.Background(), t) // it bounds itself
 }
 
 type kernelPeer struct {
@@ -139,10 +161,14 @@ func readAttested(conn *net.UnixConn, into []byte) (int, *unix.Ucred, error) {
 	return 0, nil, problem.New("sender_unknown", "the kernel does not say who answered")
 }
 
-// answerChallenge is the tray's side of Challenge.
-func answerChallenge(conn *net.UnixConn) error {
+// answerChallenge is the tray's side of Challenge. seal is run before the
+// answer.
+func answerChallenge(conn *net.UnixConn, seal func() error) error {
 	nonce := make([]byte, nonceSize)
 	if _, err := io.ReadFull(conn, nonce); err != nil {
+		return err
+	}
+	if err := seal(); err != nil {
 		return err
 	}
 	_, err := conn.Write(answerTo(nonce))

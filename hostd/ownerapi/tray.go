@@ -58,7 +58,10 @@ func (s *Server) serveTray(w http.ResponseWriter, r *http.Request, gate Approval
 		refusal := needsPresence()
 		refusal.Cause = err
 		if why, ok := errors.AsType[*problem.Error](err); ok {
-			refusal.Message = "only the packaged tray may answer: " + why.Message
+			refusal.Message = "only the packaged tray, at a terminal of yours, may answer: " + why.Message
+			if why.Hint != "" {
+				refusal.Hint = why.Hint
+			}
 		}
 		s.fail(w, r, refusal)
 		return

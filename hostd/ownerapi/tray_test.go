@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sophia/hostd/peer"
 	"sophia/messages"
 	"sophia/messages/problem"
 )
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(thief) != "" {
 		conn, err := net.FileConn(os.NewFile(3, "stolen"))
 		if err == nil {
-			err = answerChallenge(conn.(*net.UnixConn))
+			err = answerChallenge(conn.(*net.UnixConn), unsealed)
 		}
 		if err != nil {
 			os.Exit(1)
@@ -52,6 +54,8 @@ func thisProgram(t *testing.T) KernelPresence {
 	return KernelPresence{SHA256: hex.EncodeToString(sum[:])}
 }
 
+func unsealed() error { return nil }
+
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -61,7 +65,7 @@ func within(t *testing.T) context.Context {
 func TestTray_SeesAndAnswers(t *testing.T) {
 	s := serve(t, thisProgram(t))
 	s.approvals = []messages.ApprovalRequest{{ID: "ap-1", Digest: "d1", Code: "QWRTZ", Title: "Remember a fact"}}
-	tray, err := s.client.Tray(within(t), "terminal on \x1b[2J/dev/pts/3")
+	tray, err := s.client.Tray(within(t), "terminal on \x1b[2J/dev/pts/3", unsealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +86,24 @@ func TestTray_SeesAndAnswers(t *testing.T) {
 	}
 }
 
+// A tray that can't close itself to other processes answers no challenge.
+func TestTray_SealsBeforeItAnswers(t *testing.T) {
+	s := serve(t, thisProgram(t))
+	open := errors.New("still open")
+	if _, err := s.client.Tray(within(t), "tray", func() error { return open }); problem.CodeOf(err) != "approval_needs_presence" || !errors.Is(err, open) {
+		t.Errorf("not sealed: %v", err)
+	}
+	sealed := false
+	tray, err := s.client.Tray(within(t), "tray", func() error { sealed = true; return nil })
+	if err != nil || !sealed {
+		t.Fatalf("sealed %v, %v", sealed, err)
+	}
+	tray.Close()
+}
+
 func TestTray_NothingWaits(t *testing.T) {
 	s := serve(t, thisProgram(t))
-	tray, err := s.client.Tray(within(t), "tray")
+	tray, err := s.client.Tray(within(t), "tray", unsealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +115,7 @@ func TestTray_NothingWaits(t *testing.T) {
 
 func TestTray_IsToldThatTheDaemonStops(t *testing.T) {
 	s := serve(t, thisProgram(t))
-	tray, err := s.client.Tray(within(t), "tray")
+	tray, err := s.client.Tray(within(t), "tray", unsealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +133,7 @@ func TestTray_IsToldThatTheDaemonStops(t *testing.T) {
 		t.Errorf("decide: %v", err)
 	}
 	s.start(t, thisProgram(t)) // and it connects again, to another run
-	again, err := s.client.Tray(within(t), "tray")
+	again, err := s.client.Tray(within(t), "tray", unsealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +147,7 @@ func TestApproval_NeedsPresence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, presence)
 			s.approvals = []messages.ApprovalRequest{{ID: "ap-1", Digest: "d", Code: "QWRTZ"}}
-			if _, err := s.client.Tray(within(t), "tray"); problem.CodeOf(err) != "approval_needs_presence" {
+			if _, err := s.client.Tray(within(t), "tray", unsealed); problem.CodeOf(err) != "approval_needs_presence" {
 				t.Errorf("as a tray: %v", err)
 			}
 			_, err := s.client.do(within(t), "POST", "/approvals/ap-1/verdict", map[string]string{"outcome": "approved", "digest": "d"})
@@ -144,6 +163,18 @@ func TestApproval_NeedsPresence(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nobody's terminal", func(t *testing.T) {
+		here := thisProgram(t)
+		here.Terminal = func(context.Context, peer.Terminal) error {
+			return problem.New("tray_not_at_login", "the terminal pts/4 is of no login of yours").WithHint("Run it where you logged in.")
+		}
+		s := serve(t, here)
+		_, err := s.client.Tray(within(t), "tray", unsealed)
+		// A test has no terminal, or one that it does not read: that is refused as well.
+		if p := problem.Of(err); p.Code != "approval_needs_presence" || !strings.Contains(p.Message, "terminal") || !strings.HasPrefix(p.Hint, "Run it ") {
+			t.Errorf("%v (%s)", err, p.Hint)
+		}
+	})
 	t.Run("over loopback", func(t *testing.T) {
 		s := serve(t, thisProgram(t))
 		web := httptest.NewServer(s.server)

@@ -32,11 +32,12 @@ type Tray struct {
 
 // Tray connects as a tray. name is how the owner knows it, e.g. "terminal on
 // /dev/pts/3". The daemon takes only the packaged tray, so in any other program
-// this fails with approval_needs_presence.
-func (c *Client) Tray(ctx context.Context, name string) (*Tray, error) {
+// this fails with approval_needs_presence. Once the daemon has looked at the
+// process, and before it is answered, seal closes the process to others.
+func (c *Client) Tray(ctx context.Context, name string, seal func() error) (*Tray, error) {
 	path := "/tray?name=" + url.QueryEscape(name)
 	for attempt := 0; ; attempt++ {
-		tray, err := c.dialTray(ctx, path)
+		tray, err := c.dialTray(ctx, path, seal)
 		if refusal, ok := errors.AsType[*ResponseError](err); ok && attempt == 0 && refusal.Problem.Code == "owner_instance_changed" {
 			continue
 		}
@@ -44,7 +45,7 @@ func (c *Client) Tray(ctx context.Context, name string) (*Tray, error) {
 	}
 }
 
-func (c *Client) dialTray(ctx context.Context, path string) (*Tray, error) {
+func (c *Client) dialTray(ctx context.Context, path string, seal func() error) (*Tray, error) {
 	req, err := c.newRequest(ctx, "GET", path, nil)
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (c *Client) dialTray(ctx context.Context, path string) (*Tray, error) {
 	}
 	conn := dialed.(*net.UnixConn)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	tray, err := c.upgrade(ctx, conn, req)
+	tray, err := c.upgrade(ctx, conn, req, seal)
 	if !stop() && err == nil {
 		err = c.unreachable(ctx, ctx.Err())
 	}
@@ -69,7 +70,7 @@ func (c *Client) dialTray(ctx context.Context, path string) (*Tray, error) {
 	return tray, nil
 }
 
-func (c *Client) upgrade(ctx context.Context, conn *net.UnixConn, req *http.Request) (*Tray, error) {
+func (c *Client) upgrade(ctx context.Context, conn *net.UnixConn, req *http.Request, seal func() error) (*Tray, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
@@ -86,7 +87,7 @@ func (c *Client) upgrade(ctx context.Context, conn *net.UnixConn, req *http.Requ
 		}
 		return nil, readProblem(resp)
 	}
-	if err := answerChallenge(conn); err != nil {
+	if err := answerChallenge(conn, seal); err != nil {
 		return nil, problem.Wrap(err, "approval_needs_presence", "the daemon did not take this process for the packaged tray").
 			WithHint("Its log says why.")
 	}

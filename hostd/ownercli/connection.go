@@ -59,7 +59,7 @@ func newConnectionMint(a *App) *cobra.Command {
 		Use: "mint NAME", Short: "Mint a connection; its bearer goes to a private file", Args: exactly("name"),
 		Long: `mint makes a connection and puts its bearer into a file of mode 0600.
 
-`+presenceNote,
+` + presenceNote,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	o.flags(c)

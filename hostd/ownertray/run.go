@@ -232,7 +232,10 @@ func (t *tray) listen(ctx context.Context) (connected bool, err error) {
 		return false, err
 	}
 	defer client.Close()
-	conn, err := client.Tray(ctx, t.name())
+	if err := traceable(true); err != nil { // or the daemon can't see what it runs
+		return false, err
+	}
+	conn, err := client.Tray(ctx, t.name(), func() error { return traceable(false) })
 	if err != nil {
 		return false, err
 	}
@@ -253,6 +256,19 @@ func (t *tray) listen(ctx context.Context) (connected bool, err error) {
 			return true, ctx.Err()
 		}
 	}
+}
+
+// traceable says whether other processes of the owner may look into this one,
+// and so type in its place.
+func traceable(yes bool) error {
+	value := uintptr(0)
+	if yes {
+		value = 1
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, value, 0, 0, 0); err != nil {
+		return problem.Wrap(err, "tray_not_sealed", "the tray can't close itself to other processes")
+	}
+	return nil
 }
 
 // name is how other trays and the record know this one.

@@ -24,6 +24,7 @@ import (
 	"sophia/hostd/ownerapi"
 	"sophia/hostd/ownerkey"
 	"sophia/hostd/paths"
+	"sophia/hostd/peer"
 	"sophia/messages"
 	"sophia/messages/problem"
 	"sophia/testkit/programs"
@@ -51,6 +52,7 @@ type owner struct {
 	key  *ownerkey.Key
 	tray string // the program
 	hub  *trays.Hub
+	at   func(context.Context, peer.Terminal) error // whether a terminal is the owner's; nil: all are
 }
 
 func newOwner(t *testing.T) *owner {
@@ -105,7 +107,7 @@ func (o *owner) serve(t *testing.T) (stop func()) {
 	sum := sha256.Sum256(text)
 	server, err := ownerapi.New(ownerapi.Config{
 		Owner:    o.key.Public().(ed25519.PublicKey),
-		Presence: ownerapi.KernelPresence{SHA256: hex.EncodeToString(sum[:])},
+		Presence: ownerapi.KernelPresence{SHA256: hex.EncodeToString(sum[:]), Terminal: o.at},
 		Services: ownerapi.Services{Approvals: o.Gate, Trays: ownerapi.TraysFrom(o.hub.Subscribe)},
 	})
 	if err != nil {
@@ -327,7 +329,33 @@ func TestTerminalTray_NeedsATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := client.Tray(t.Context(), "script"); problem.CodeOf(err) != "approval_needs_presence" {
+	if _, err := client.Tray(t.Context(), "script", func() error { return nil }); problem.CodeOf(err) != "approval_needs_presence" {
 		t.Errorf("a script with the owner's key: %v", err)
+	}
+}
+
+// The daemon sees the terminal that the tray is on, each time that it connects,
+// and one that is not the owner's ends the tray with the reason.
+func TestTerminal_TheDaemonLooksAtIt(t *testing.T) {
+	o := newOwner(t)
+	looked := make(chan peer.Terminal, 2)
+	o.at = func(_ context.Context, at peer.Terminal) error { looked <- at; return nil }
+	stop := o.serve(t)
+	s := o.show(t)
+	s.see("nothing waits for you")
+	first := <-looked
+	if first.Leader != s.cmd.Process.Pid || first.Device == 0 {
+		t.Errorf("the tray %d is seen at %+v", s.cmd.Process.Pid, first)
+	}
+	stop()
+	s.see("not connected")
+	o.at = func(_ context.Context, at peer.Terminal) error {
+		looked <- at
+		return problem.New("tray_not_at_login", "the terminal is of no login of yours").WithHint("Run it where you logged in.")
+	}
+	o.serve(t)
+	s.see("Run it where you logged in.")
+	if again := <-looked; again != first {
+		t.Errorf("then at %+v, first %+v", again, first)
 	}
 }

@@ -75,13 +75,14 @@ func (w *World) Dirs() paths.Dirs {
 	return d
 }
 
-// Configure writes config.toml; the daemon listens on a free port.
+// Configure writes config.toml; the daemon listens on a free port, and takes the
+// tray on a terminal that is no login's.
 func (w *World) Configure(text string) error {
 	d := w.Dirs()
 	if err := os.MkdirAll(d.Config, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(d.ConfigFile(), []byte("listen = \"127.0.0.1:0\"\n"+text), 0o600)
+	return os.WriteFile(d.ConfigFile(), []byte("listen = \"127.0.0.1:0\"\napprovals.presence = \"program\"\n"+text), 0o600)
 }
 
 // StartManager starts the private systemd user manager.
