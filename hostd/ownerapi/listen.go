@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sophia/hostd/paths"
+	"sophia/hostd/peer"
 	"sophia/messages/problem"
 )
 
@@ -74,27 +75,11 @@ func (l ownerListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if uid, err := peerUID(conn); err == nil && uid == os.Geteuid() {
+		if from, err := peer.Credentials(conn); err == nil && int(from.Uid) == os.Geteuid() {
 			return conn, nil
 		}
 		conn.Close()
 	}
-}
-
-func peerUID(conn *net.UnixConn) (int, error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return 0, err
-	}
-	if credErr != nil {
-		return 0, credErr
-	}
-	return int(cred.Uid), nil
 }
 
 type connKey struct{}

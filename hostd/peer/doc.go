@@ -1,5 +1,5 @@
-// Package peer says who is on the other end of a unix socket, in the kernel's
-// words and not in the peer's.
+// Package peer says who is on the other end of a unix socket or a loopback
+// connection, in the kernel's words and not in the peer's.
 //
 //	what               from                                           without it
 //	uid, pid           SO_PEERCRED                                    refused
@@ -7,6 +7,7 @@
 //	which program      SHA-256 of /proc/<pid>/exe, held open          refused
 //	which launch       /proc/<pid>/cgroup, PIDFD_GET_INFO (6.13)      the first alone
 //	who sent a packet  SCM_CREDENTIALS                                refused
+//	who serves a port  proc_net_tcp(5), once it has accepted          refused
 //
 // The program behind a connection is not yet the program that holds it: a thief
 // connects, forks a child that keeps the socket, and executes the genuine

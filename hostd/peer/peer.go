@@ -49,22 +49,13 @@ type Peer struct {
 func Of(c *net.UnixConn) (*Peer, error) { return of(c, peerPidfd) }
 
 func of(c *net.UnixConn, pidfdOf func(fd int) int) (*Peer, error) {
-	raw, err := c.SyscallConn()
+	cred, err := Credentials(c)
 	if err != nil {
-		return nil, gone(err)
+		return nil, err
 	}
-	var cred *unix.Ucred
 	pidfd := -1
-	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr == nil {
-			pidfd = pidfdOf(int(fd))
-		}
-	}); err != nil {
+	if err := control(c, func(fd int) { pidfd = pidfdOf(fd) }); err != nil {
 		return nil, gone(err)
-	}
-	if credErr != nil {
-		return nil, gone(credErr)
 	}
 	p := &Peer{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid, pidfd: pidfd}
 	p.proc, err = os.OpenFile("/proc/"+strconv.Itoa(p.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -79,6 +70,26 @@ func of(c *net.UnixConn, pidfdOf func(fd int) int) (*Peer, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// Credentials is who connected, as it was then: SO_PEERCRED. It fails with
+// "peer_gone" on a closed socket.
+func Credentials(c *net.UnixConn) (cred *unix.Ucred, err error) {
+	closed := control(c, func(fd int) {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(closed, err); err != nil {
+		return nil, gone(err)
+	}
+	return cred, nil
+}
+
+func control(c *net.UnixConn, f func(fd int)) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(func(fd uintptr) { f(int(fd)) })
 }
 
 func peerPidfd(fd int) int {

@@ -23,6 +23,7 @@ func TestViewer_GivesTheTerminalBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slave.Close()
+	fd := slave.Fd() // makes it block, each time
 	size := func(rows, cols uint16) {
 		if err := pty.Setsize(master, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func TestViewer_GivesTheTerminalBack(t *testing.T) {
 	}
 	s.await(t, "the first screen", sees("hello"))
 	s.await(t, "the viewer's size", func() bool { return len(s.sizes) >= 2 && s.sizes[len(s.sizes)-1] == terminal.Size{Rows: 30, Cols: 100} })
-	if flags, err := unix.FcntlInt(slave.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+	if flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
 		t.Errorf("the shell's own reads would fail meanwhile: flags %#x, %v", flags, err)
 	}
 	if during := modes(); during.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 {

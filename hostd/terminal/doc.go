@@ -16,5 +16,5 @@
 // It carries no Sophia credential and no lifecycle authority: the protocol has
 // no message for either. Closing a viewer changes nothing about the agent.
 //
-// Imports: messages, actors/supervise, hostd/terminal/vt.
+// Imports: messages, actors/supervise, hostd/peer, hostd/terminal/vt.
 package terminal

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sophia/actors/supervise"
+	"sophia/hostd/peer"
 	"sophia/messages/problem"
 )
 
@@ -202,19 +203,8 @@ func greet(from *caller) any {
 }
 
 func ownPeer(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return err
-	}
-	if credErr != nil || int(cred.Uid) != os.Geteuid() {
-		return problem.New("foreign_peer", "This terminal belongs to another user")
+	if from, err := peer.Credentials(conn); err != nil || int(from.Uid) != os.Geteuid() {
+		return problem.Wrap(err, "foreign_peer", "This terminal belongs to another user")
 	}
 	return nil
 }

@@ -85,12 +85,20 @@ func refusalOf(res *http.Response, body []byte) error {
 
 // undelivered sorts what happens to a request whose answer did not come.
 func (p *Proxy) undelivered(m message, err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" || m.repeatable() {
-		return problem.Wrap(err, "daemon_unreachable", "Sophia can't be reached at %s", p.cred.URL).WithHint("Start it with: sophia up")
+	_, refused := errors.AsType[*problem.Error](err) // before anything was sent
+	dial, ok := errors.AsType[*net.OpError](err)
+	if refused || ok && dial.Op == "dial" || m.repeatable() {
+		return p.unreachable(err)
 	}
 	return problem.Wrap(err, "daemon_connection_lost", "the connection to Sophia broke during the call; it may or may not have taken effect").
 		WithHint("Look before doing it again: sophia.list_mutations shows what was written.")
+}
+
+func (p *Proxy) unreachable(err error) error {
+	if why, ok := errors.AsType[*problem.Error](err); ok {
+		return why
+	}
+	return problem.Wrap(err, "daemon_unreachable", "Sophia can't be reached at %s", p.cred.URL).WithHint("Start it with: sophia up")
 }
 
 // stream passes on a call's events in their order, until its answer.

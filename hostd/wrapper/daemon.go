@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"sophia/hostd/peer"
 	"sophia/messages/problem"
 	"sophia/messages/secret"
 )
@@ -40,13 +42,17 @@ func newDaemon(endpoint string, bearer *secret.Secret) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{url: endpoint, placeholder: placeholder(size)}
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	dialer := &net.Dialer{Timeout: dialTime}
 	d.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := dialer.DialContext(ctx, network, addr)
 				if err != nil {
+					return nil, err
+				}
+				if err := ownDaemon(ctx, c.(*net.TCPConn)); err != nil {
+					c.Close()
 					return nil, err
 				}
 				return &bearerConn{c, []byte(d.placeholder), bearer}, nil
@@ -57,6 +63,25 @@ func newDaemon(endpoint string, bearer *secret.Secret) (*daemon, error) {
 		},
 	}
 	return d, nil
+}
+
+// dialTime bounds a connection and its acceptance.
+const dialTime = 5 * time.Second
+
+// ownDaemon requires the port to be served by this user. While the daemon is
+// away, anybody may listen there and be sent the bearer.
+func ownDaemon(ctx context.Context, c *net.TCPConn) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	uid, err := peer.Acceptor(ctx, c)
+	if problem.CodeOf(err) == "peer_gone" {
+		return &net.OpError{Op: "dial", Net: "tcp", Addr: c.RemoteAddr(), Err: errStale}
+	}
+	if err == nil && int(uid) != os.Geteuid() {
+		err = problem.New("endpoint_foreign", "%s is served by another user (uid %d); the bearer was not sent there", c.RemoteAddr(), uid).
+			WithHint("Find out who has the port: ss -ltnp. Then start Sophia: sophia up")
+	}
+	return err
 }
 
 // placeholder is random text of n characters. It has at least 128 random bits

@@ -25,6 +25,7 @@ import (
 type surface struct {
 	url    string
 	ended  chan error
+	away   func() // ends it, and every connection
 	mu     sync.Mutex
 	bearer string
 }
@@ -79,12 +80,13 @@ func startSurface(t *testing.T, bearer string) *surface {
 	}
 	server := httptest.NewServer(tr)
 	s.url = server.URL + "/mcp"
-	t.Cleanup(func() {
+	s.away = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		_ = tr.Close(ctx)
 		server.Close()
 	})
+	t.Cleanup(s.away)
 	return s
 }
 

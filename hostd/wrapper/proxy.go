@@ -71,7 +71,7 @@ func errOver() error {
 func (p *Proxy) Prove(ctx context.Context) error {
 	res, err := p.daemon.request(ctx, http.MethodPost, []byte(`{"jsonrpc":"2.0","id":"sophia-wrapper","method":"ping"}`), http.Header{})
 	if err != nil {
-		return problem.Wrap(err, "daemon_unreachable", "Sophia can't be reached at %s", p.cred.URL).WithHint("Start it with: sophia up")
+		return p.unreachable(err)
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20))
