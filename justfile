@@ -32,13 +32,17 @@ demo *ARGS: setup build
     @go run ./testkit/demo {{ARGS}}
 
 # All tests, under the race detector but for the V8 worker; fails on a skip that is not expected
-test *ARGS: setup build
+test *ARGS: setup build && test-unprivileged
     @{ go test -json -p 2 -timeout 20m -race {{ARGS}} $(go list ./... | grep -v /cmd/sophia-isolate); \
        go test -json -p 2 -timeout 20m {{ARGS}} ./cmd/sophia-isolate/...; } | go run ./testkit/verdict
 
 # All tests without the race detector: quicker, for while you work
 test-quick *ARGS: setup build
     @go test -json -p 2 -timeout 20m {{ARGS}} ./... | go run ./testkit/verdict
+
+# What managed launches are made of, once more as an ordinary user, when root runs it
+test-unprivileged *PACKAGES: setup
+    @if [ "$(id -u)" -eq 0 ]; then .ci/unprivileged {{PACKAGES}} | go run ./testkit/verdict; fi
 
 # gofmt, vet, staticcheck
 lint:
