@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -121,56 +122,71 @@ func (r *Reader) Entry(seq uint64) (Entry, error) {
 	return Entry{}, mutationNotFound(r.db.ID(seq))
 }
 
+// RecentEntry is an entry as Recent gives it.
+type RecentEntry struct {
+	Entry
+	Entity string // the row's field of that name: whom the change was about
+
+	size int // bytes in the journal
+}
+
 // decodedEntries keeps the last entries as they were decoded: the same few are
 // looked at again and again, and entries never change.
-type decodedEntries [256]atomic.Pointer[Entry]
+type decodedEntries [256]atomic.Pointer[RecentEntry]
 
 // maxDecoded is the largest entry that is kept, in bytes.
 const maxDecoded = 8 << 10
 
-func (d *decodedEntries) get(seq uint64) *Entry {
-	if e := d[seq%uint64(len(d))].Load(); e != nil && e.Seq == seq {
-		return e
+// recent is an entry of the journal, kept or read.
+func (r *Reader) recent(seq uint64) (*RecentEntry, error) {
+	slot := &r.db.decoded[seq%uint64(len(r.db.decoded))]
+	if e := slot.Load(); e != nil && e.Seq == seq {
+		return e, nil
 	}
-	return nil
-}
-
-func (d *decodedEntries) put(e *Entry, size int) {
-	if size <= maxDecoded {
-		d[e.Seq%uint64(len(d))].Store(e)
+	v, ok, err := r.view.get(journalKey(seq))
+	if err != nil || !ok {
+		return nil, cmp.Or(err, damaged("journal entry %d is missing", seq))
 	}
+	e := &RecentEntry{size: len(v)}
+	if _, _, e.Entry, err = readEntry(v); err != nil {
+		return nil, err
+	}
+	row := e.After
+	if row == nil {
+		row = e.Before
+	}
+	var about struct{ Entity string }
+	if json.Unmarshal(row, &about) == nil { // not every row has it
+		e.Entity = about.Entity
+	}
+	if e.size <= maxDecoded {
+		slot.Store(e)
+	}
+	return e, nil
 }
 
 // Recent are the visible ones among the last entries of the journal, newest
 // first. It looks at so many entries and bytes of them at most, however long the
-// journal is. The entries' rows are shared: do not change them.
-func (r *Reader) Recent(entries, bytes int) ([]Entry, error) {
-	var out []Entry
-	var failed error
-	err := r.view.scanPrefix([]byte{spaceJournal}, true, func(k, v []byte) bool {
-		if entries--; entries < 0 {
-			return false
-		}
-		if bytes -= len(v); bytes < 0 {
-			return false
-		}
-		e := r.db.decoded.get(binary.BigEndian.Uint64(k[1:]))
-		if e == nil {
-			e = new(Entry)
-			if _, _, *e, failed = readEntry(v); failed != nil {
-				return false
-			}
-			r.db.decoded.put(e, len(v))
-		}
-		if r.scope.seesEntry(e) {
-			out = append(out, *e)
-		}
-		return true
-	})
-	if failed != nil {
-		err = failed
+// journal is. The entries are shared: do not change them.
+func (r *Reader) Recent(entries, bytes int) ([]*RecentEntry, error) {
+	h, err := r.head()
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	var out []*RecentEntry
+	for seq := h.Seq; seq > 0 && entries > 0; seq, entries = seq-1, entries-1 {
+		e, err := r.recent(seq)
+		if err != nil {
+			return out, err
+		}
+		if bytes -= e.size; bytes < 0 {
+			break
+		}
+		if r.scope.seesEntry(&e.Entry) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
 }
 
 // MutationQuery selects journal entries, newest first. Empty fields select all.

@@ -192,6 +192,9 @@ func TestJournal_RecentIsBounded(t *testing.T) {
 		keys := []string{}
 		for _, e := range got {
 			keys = append(keys, e.Key)
+			if want := []string{"acme", "beta"}[e.Seq%2^1]; e.Entity != want {
+				t.Errorf("%s is about %q, want %q", e.Key, e.Entity, want)
+			}
 		}
 		if fmt.Sprint(keys) != c.want || err != nil {
 			t.Errorf("%+v: %v, %v", c, keys, err)

@@ -89,10 +89,11 @@ func (r *Reader) Search(q SearchQuery) (SearchPage, error) {
 		stats = at.Stats
 		last = &fulltext.Hit{Ord: at.Ord, Score: math.Float64frombits(at.Score)}
 	} else {
-		at = position{Stats: stats, End: math.MaxUint32}
-		if at.End, err = r.nextOrdinal(); err != nil {
+		h, err := r.head()
+		if err != nil {
 			return page, err
 		}
+		at = position{Stats: stats, End: h.Ord}
 	}
 	limit := q.Limit
 	if limit <= 0 {
@@ -236,11 +237,11 @@ func (r *Reader) document(ord uint32) (*Def, string, error) {
 	return r.db.defs[binary.BigEndian.Uint16(v)], string(v[2:]), nil
 }
 
-func (r *Reader) nextOrdinal() (uint32, error) {
-	var h head
+// head is the store's state besides its rows, as of the snapshot.
+func (r *Reader) head() (h head, err error) {
 	raw, ok, err := r.view.get(metaKey("head"))
 	if err == nil && ok {
 		err = json.Unmarshal(raw, &h)
 	}
-	return h.Ord, err
+	return h, err
 }

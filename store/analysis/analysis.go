@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"hash/maphash"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -216,7 +218,26 @@ func fold(s string) string {
 	return norm.NFKC.String(cases.Fold().String(s))
 }
 
+// stems keeps words with their stems: text is the same few thousand words again
+// and again, and a word takes longer to stem than to look up.
+var stems [1 << 13]atomic.Pointer[stemmed]
+
+type stemmed struct{ word, stem string }
+
+var stemSeed = maphash.MakeSeed()
+
 func stem(s string) string {
+	slot := &stems[maphash.String(stemSeed, s)%uint64(len(stems))]
+	if known := slot.Load(); known != nil && known.word == s {
+		return known.stem
+	}
+	word := strings.Clone(s) // not the text that it is a piece of
+	known := &stemmed{word, stemOf(word)}
+	slot.Store(known)
+	return known.stem
+}
+
+func stemOf(s string) string {
 	r, _ := utf8.DecodeRuneInString(s)
 	switch {
 	case len(s) < 3 || strings.ContainsAny(s, "0123456789"):

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kljensen/snowball/english"
+
 	"sophia/store/analysis"
 )
 
@@ -58,6 +60,18 @@ func TestQueryTerms_LeavesOutWordsWithoutMeaningWhereOthersRemain(t *testing.T) 
 	}
 	if got := analysis.QueryTerms("猫"); !slices.Equal(got, []string{"猫"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// A word's stem does not depend on the words before it, however many there were.
+func TestTerms_StemsEveryWordAlike(t *testing.T) {
+	for range 2 {
+		for i := range 20_000 {
+			word := string([]byte{'b' + byte(i%20), 'a', 'c' + byte(i/20%20), 'u', 'd' + byte(i/400%20), 'b' + byte(i/8000)}) + "ing"
+			if got, want := analysis.Terms(word), english.Stem(word, false); len(got) != 1 || got[0] != want {
+				t.Fatalf("%s: %q, want %q", word, got, want)
+			}
+		}
 	}
 }
 
