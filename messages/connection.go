@@ -52,6 +52,7 @@ type ConnectionRow struct {
 	Authority
 	BearerSHA256 string     `json:"bearer_sha256"` // hex
 	Created      time.Time  `json:"created"`
+	LastPost     int64      `json:"last_post"` // the number of the last post before it: those up to it are not news to it
 	Revoked      *time.Time `json:"revoked,omitempty"`
 	Expires      *time.Time `json:"expires,omitempty"`
 }

@@ -129,6 +129,9 @@ func (s *Service) mint(ctx context.Context, row messages.ConnectionRow, reason s
 		row.Connection, row.BearerSHA256 = newID(), hex.EncodeToString(sum[:])
 		_, err = s.w.Write(ctx, owner(reason), func(tx *store.Tx) error {
 			row.Created = tx.Now()
+			if row.LastPost, err = tables.LastPost(tx); err != nil {
+				return err
+			}
 			return tables.Connections.Insert(tx, row)
 		})
 	}

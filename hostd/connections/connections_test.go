@@ -42,7 +42,7 @@ func open(t *testing.T) *Service {
 func openFor(t *testing.T, gate Gate) *Service {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(store.Options{Dir: filepath.Join(dir, "store"), HighWater: filepath.Join(dir, "hw"), Tables: []*store.Def{tables.Connections.Def()}})
+	db, err := store.Open(store.Options{Dir: filepath.Join(dir, "store"), HighWater: filepath.Join(dir, "hw"), Tables: tables.All()})
 	if err != nil {
 		t.Fatal(err)
 	}

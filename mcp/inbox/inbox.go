@@ -2,8 +2,9 @@
 // and so is how far each connection has read: looking changes nothing, only an
 // acknowledgement does.
 //
-// A post is for a connection when it was not its own, was written after the
-// connection was minted, and is addressed to it or to everyone.
+// A post is for a connection when it was not its own, has a number after the
+// last one that there was when the connection was minted, and is addressed to it
+// or to everyone. Numbers and not times: clocks are set back.
 //
 // Imports: store, messages.
 package inbox
@@ -12,7 +13,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -131,16 +131,12 @@ func (b *Inbox) waiting(r *store.Reader, connection, channel string, limit int) 
 	if err != nil {
 		return nil, err
 	}
-	last, ok, err := tables.Posts.First(r, store.Query[tables.Post]{Index: "number", Reverse: true})
-	if err != nil || !ok {
-		return nil, err
-	}
-	from, err := firstSince(r, m.High+1, last.Number+1, since)
+	last, err := tables.LastPost(r)
 	if err != nil {
 		return nil, err
 	}
 	var out []tables.Post
-	for ; from <= last.Number; from += window { // in pages, so that a count stops early
+	for from := max(m.High, since) + 1; from <= last; from += window { // in pages, so that a count stops early
 		page, err := tables.Posts.List(r, store.Query[tables.Post]{Index: "number", From: store.Tuple{from}, To: store.Tuple{from + window}})
 		if err != nil {
 			return nil, err
@@ -158,26 +154,8 @@ func (b *Inbox) waiting(r *store.Reader, connection, channel string, limit int) 
 
 const window = 256
 
-// firstSince finds the first number in [low, high) that was posted at or after
-// since, by halving: numbers and times rise together.
-func firstSince(r *store.Reader, low, high int64, since time.Time) (int64, error) {
-	for low < high {
-		mid := low + (high-low)/2
-		p, ok, err := tables.Posts.First(r, store.Query[tables.Post]{Index: "number", From: store.Tuple{mid}})
-		if err != nil {
-			return 0, err
-		}
-		if ok && p.At.Before(since) {
-			low = p.Number + 1
-		} else {
-			high = mid
-		}
-	}
-	return low, nil
-}
-
-func forWhom(p *tables.Post, connection string, since time.Time) bool {
-	if p.Sender.Connection == connection || p.At.Before(since) {
+func forWhom(p *tables.Post, connection string, since int64) bool {
+	if p.Sender.Connection == connection || p.Number <= since {
 		return false
 	}
 	return len(p.To) == 0 || slices.Contains(p.To, connection)
@@ -199,13 +177,14 @@ func mark(s store.Source, connection string) (tables.ReadMark, error) {
 	return m, err
 }
 
-// minted is when the connection was made: what was said before is not news to it.
-func minted(s store.Source, connection string) (time.Time, error) {
+// minted is the last post before the connection was made: what was said by then
+// is not news to it.
+func minted(s store.Source, connection string) (int64, error) {
 	c, err := tables.Connections.Get(s, connection)
 	if problem.CodeOf(err) == "not_found" { // the owner's portal has no row
-		return time.Time{}, nil
+		return 0, nil
 	}
-	return c.Created, err
+	return c.LastPost, err
 }
 
 // Ack marks posts as read: those named, and all up to the number upTo, which
@@ -239,11 +218,11 @@ func (b *Inbox) Ack(ctx context.Context, a messages.Authority, cause store.Cause
 			}
 		}
 		if upTo > m.High {
-			last, ok, err := tables.Posts.First(tx, store.Query[tables.Post]{Index: "number", Reverse: true})
+			last, err := tables.LastPost(tx)
 			if err != nil {
 				return err
 			}
-			if !ok || upTo > last.Number {
+			if upTo > last {
 				return problem.New("beyond_the_last_post", "no post has the number %d yet", upTo).
 					WithHint("Pass the number of the last post that you have seen, so that nothing unseen is marked.")
 			}

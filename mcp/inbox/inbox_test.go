@@ -97,24 +97,71 @@ func TestInbox_AnotherOnesPostCantBeMarked(t *testing.T) {
 	}
 }
 
-func TestInbox_WhatWasSaidBeforeAConnectionExistedIsNotNewsToIt(t *testing.T) {
-	db, _ := storetest.InMemory(t)
-	b := inbox.New(db, db)
-	for range 300 {
-		post(t, db, "conn-b")
-	}
+// join makes the connection of somebody who joins now.
+func join(t testing.TB, db *store.DB, id string, created time.Time) {
+	t.Helper()
 	_, err := db.Write(context.Background(), store.System("test", ""), func(tx *store.Tx) error {
-		return tables.Connections.Insert(tx, messages.ConnectionRow{Authority: who("conn-a"), Created: tx.Now().Add(time.Nanosecond)})
+		last, err := tables.LastPost(tx)
+		if err != nil {
+			return err
+		}
+		return tables.Connections.Insert(tx, messages.ConnectionRow{Authority: who(id), Created: created, LastPost: last})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := unread(t, b, "conn-a"); n != 0 {
-		t.Errorf("%d unread", n)
+}
+
+// Also where the clock was set back or forth between.
+func TestInbox_WhatWasSaidBeforeAConnectionExistedIsNotNewsToIt(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, 0, time.Hour} {
+		db, _ := storetest.InMemory(t)
+		b := inbox.New(db, db)
+		for range 300 {
+			post(t, db, "conn-b")
+		}
+		join(t, db, "conn-a", time.Now().Add(off))
+		if n := unread(t, b, "conn-a"); n != 0 {
+			t.Errorf("clock off by %v: %d unread", off, n)
+		}
+		late := post(t, db, "conn-b")
+		if page, err := b.List(who("conn-a"), inbox.Filter{}); err != nil || len(page.Items) != 1 || page.Items[0].ID != late.ID || unread(t, b, "conn-a") != 1 {
+			t.Errorf("clock off by %v: %+v %v", off, page, err)
+		}
 	}
-	late := post(t, db, "conn-b")
-	if page, err := b.List(who("conn-a"), inbox.Filter{}); err != nil || len(page.Items) != 1 || page.Items[0].ID != late.ID || unread(t, b, "conn-a") != 1 {
-		t.Errorf("%+v %v", page, err)
+}
+
+// A post that was undone gives its number to no other: marks of those who have
+// read it would hide the next one.
+func TestInbox_UndoingTheLastPostHidesNoOther(t *testing.T) {
+	db, _ := storetest.InMemory(t)
+	b := inbox.New(db, db)
+	post(t, db, "conn-b")
+	undone := post(t, db, "conn-b")
+	if _, err := b.Ack(context.Background(), who("conn-a"), store.Cause{}, nil, undone.Number); err != nil {
+		t.Fatal(err)
+	}
+	r := db.View(store.Owner())
+	page, err := r.Mutations(store.MutationQuery{Table: "posts", Key: undone.ID})
+	r.Close()
+	if err != nil || len(page.Items) != 1 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if _, err := store.Revert(context.Background(), db, store.System("test", ""), page.Items[0].Seq, false); err != nil {
+		t.Fatal(err)
+	}
+	join(t, db, "conn-c", time.Now())
+	next := post(t, db, "conn-b")
+	if next.Number <= undone.Number {
+		t.Errorf("the next post has the number %d, after %d", next.Number, undone.Number)
+	}
+	for _, id := range []string{"conn-a", "conn-c"} {
+		if n := unread(t, b, id); n != 1 {
+			t.Errorf("%s has %d unread", id, n)
+		}
+	}
+	if _, err := b.Ack(context.Background(), who("conn-a"), store.Cause{}, nil, next.Number); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -20,7 +20,7 @@ func All() []*store.Def {
 		Connections.Def(), Approvals.Def(), Workspaces.Def(), Profiles.Def(), Leases.Def(),
 		Documents.Def(), Chunks.Def(), Rejections.Def(),
 		Facts.Def(), Observations.Def(), Goals.Def(), Questions.Def(), Interrupts.Def(),
-		Posts.Def(), ReadMarks.Def(), WikiPages.Def(),
+		Posts.Def(), ReadMarks.Def(), Numbers.Def(), WikiPages.Def(),
 		Modules.Def(), Symbols.Def(), Calls.Def(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sophia/messages"
+	"sophia/messages/problem"
 	"sophia/store"
 )
 
@@ -35,14 +36,38 @@ var Posts = store.Define(store.Spec[Post]{
 	},
 })
 
-// NextPost is the number for a new post. Within a write it is unique: there is
-// one writer.
-func NextPost(tx *store.Tx) (int64, error) {
-	last, ok, err := Posts.First(tx, store.Query[Post]{Index: "number", Reverse: true})
-	if err != nil || !ok {
-		return 1, err
+// Given is the last number that a table's rows were given. It is not journaled,
+// so that undoing a row gives its number to no other.
+type Given struct {
+	Table string `json:"table"`
+	Last  int64  `json:"last"`
+}
+
+// Numbers are the numbers that were given, by table. For the owner alone.
+var Numbers = store.Define(store.Spec[Given]{
+	ID: 32, Name: "numbers", Noun: "number", Derived: true,
+	Key: func(r *Given) string { return r.Table },
+})
+
+// LastPost is the last number that a post was given, 0 before the first.
+func LastPost(s store.Source) (int64, error) {
+	given, err := Numbers.Get(s, Posts.Def().Name())
+	if problem.CodeOf(err) == "not_found" {
+		return 0, nil
 	}
-	return last.Number + 1, nil
+	return given.Last, err
+}
+
+// NextPost takes the number for a new post, which no other ever had or gets.
+func NextPost(tx *store.Tx) (n int64, err error) {
+	err = tx.As(func() error {
+		if n, err = LastPost(tx); err != nil {
+			return err
+		}
+		n++
+		return Numbers.Put(tx, Given{Table: Posts.Def().Name(), Last: n})
+	})
+	return n, err
 }
 
 // ReadMark is how far a connection has read: everything up to High, and the
