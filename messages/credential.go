@@ -19,6 +19,7 @@ const (
 	CredentialMalformed   = "malformed"            // what is in the overlay can't be used; the real file stays
 	CredentialBlank       = "blank"                // logged out in the overlay; the real file stays
 	CredentialNone        = "none"                 // the harness has no credential file
+	CredentialUndecided   = "undecided"            // the harness is not known any more; the overlay keeps it
 )
 
 // CredentialOutcome is what became of a launch's credential.

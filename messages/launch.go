@@ -135,7 +135,7 @@ type Evidence struct {
 	After      []SourceState `json:"after,omitempty"`
 	Untouched  bool          `json:"untouched"`
 	Changed    []string      `json:"changed,omitempty"`
-	Credential string        `json:"credential,omitempty"` // unchanged, rotated_written_back, conflict, malformed
+	Credential string        `json:"credential,omitempty"` // one of Credential…
 }
 
 // SourceState is one file's content hash; missing counts as a state.

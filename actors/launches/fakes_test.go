@@ -229,6 +229,11 @@ func (w *world) Remove(_ context.Context, launch string) error {
 	return nil
 }
 
+func (w *world) Strip(_ context.Context, l messages.Lease) error {
+	w.note("stripped")
+	return w.stuck[l.Launch]
+}
+
 func (w *world) Folders() (out []string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -232,7 +232,7 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 		}
 	case lease.Start:
 		k.start(c)
-	case lease.WatchUnit, lease.StopUnit, lease.Gate, lease.Compare, lease.Remove:
+	case lease.WatchUnit, lease.StopUnit, lease.Gate, lease.Compare, lease.Remove, lease.Strip:
 		k.delegate(a)
 	case lease.Revoke:
 		k.drop()
@@ -276,6 +276,8 @@ func (k *keeper) work(a lease.Action) (sibling string, msg any) {
 		return idCleanup, gate{k.l.Unit}
 	case lease.Compare:
 		return idCleanup, compare{k.l}
+	case lease.Strip:
+		return idCleanup, strip{k.l}
 	default:
 		return idCleanup, remove{}
 	}
@@ -289,7 +291,7 @@ func (k *keeper) repeat(sibling string) {
 	}
 	wants := map[messages.LeaseState]lease.Action{
 		messages.LeaseRedeeming: lease.WatchUnit, messages.LeaseRunning: lease.WatchUnit, messages.LeaseStopping: lease.StopUnit,
-		messages.LeaseQuiescing: lease.Gate, messages.LeaseUnquiet: lease.Gate, messages.LeaseEvidencing: lease.Compare,
+		messages.LeaseQuiescing: lease.Gate, messages.LeaseUnquiet: lease.Gate, messages.LeaseEvidencing: lease.Evidencing(k.l),
 	}
 	a, ok := wants[k.l.State]
 	if !ok {

@@ -128,4 +128,5 @@ type (
 	gate      struct{ unit messages.UnitRef }
 	compare   struct{ lease messages.Lease }
 	remove    struct{}
+	strip     struct{ lease messages.Lease }
 )

@@ -220,6 +220,15 @@ func TestLaunch_TouchedConfigKeepsTheOverlayAndNamesTheFile(t *testing.T) {
 		if l.Code != lease.CodeEvidenceChanged || !slices.Contains(l.Evidence.Changed, "/home/o/.gitconfig") || slices.Contains(w.happened(), "removed") {
 			t.Errorf("%s %+v, happened %v", l.Code, l.Evidence, w.happened())
 		}
+		if got := w.happened(); got[len(got)-1] != "stripped" {
+			t.Errorf("the kept folder has the credential still: %v", got)
+		}
+		if again, stopAgain := w.daemon(t); again != nil { // the next daemon keeps it too
+			defer stopAgain()
+			if synctest.Wait(); !w.folders[l.Launch] {
+				t.Error("the next daemon removed it")
+			}
+		}
 	})
 }
 

@@ -81,6 +81,8 @@ type Host interface {
 	Compare(ctx context.Context, l messages.Lease) (messages.Evidence, error)
 	// Remove deletes the launch's folder.
 	Remove(ctx context.Context, launch string) error
+	// Strip deletes the copy of the owner's credential from a folder that is kept.
+	Strip(ctx context.Context, l messages.Lease) error
 	// Folders lists the launches that have a folder.
 	Folders() ([]string, error)
 	// TerminalSocket is where the launch's terminal relay listens.

@@ -131,7 +131,7 @@ func (s *Service) reconcile(ctx context.Context) error {
 	}
 	keep := map[string]bool{}
 	for _, l := range leases {
-		keep[l.Launch] = !lease.Final(l.State) || l.Code == lease.CodeEvidenceChanged // an overlay that is evidence stays
+		keep[l.Launch] = !lease.Final(l.State) || lease.Keeps(l)
 		if lease.Final(l.State) {
 			continue
 		}

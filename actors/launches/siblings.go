@@ -112,6 +112,13 @@ func (q *cleanupActor) Receive(c *actor.Context) {
 			}
 			return lease.Removed{}
 		})
+	case strip:
+		supervise.Go(c, func(ctx context.Context) any {
+			if err := host.Strip(ctx, m.lease); err != nil {
+				return failed{err, m}
+			}
+			return lease.Removed{}
+		})
 	case lease.Event:
 		tell(c, m)
 	case failed:

@@ -72,7 +72,7 @@ func (k Keeper) Settle(ctx context.Context, note messages.CredentialCopy) (messa
 	// The harness could have made it a link to anything.
 	now, err := read(note.Copy, unix.O_NOFOLLOW)
 	defer clear(now)
-	malformed := errors.Is(err, unix.ELOOP) || errors.Is(err, errForm)
+	malformed := spoiled(err)
 	if err != nil && !malformed && !errors.Is(err, fs.ErrNotExist) {
 		return messages.CredentialOutcome{}, problem.Wrap(err, "credential_unreadable", "the launch's credential can't be read")
 	}
@@ -105,6 +105,18 @@ func (k Keeper) Settle(ctx context.Context, note messages.CredentialCopy) (messa
 		}
 	}
 	return out, ctx.Err()
+}
+
+// spoiled is an error that the agent can bring about and that no later try
+// would do without: a link, a folder, a socket, a folder in the way that is
+// none, or permissions taken away.
+func spoiled(err error) bool {
+	for _, e := range []error{errForm, unix.ELOOP, unix.ENOTDIR, unix.ENXIO, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // keep stores the overlay's side of a conflict under a name that says which

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,6 +120,45 @@ func TestKeeper_Settle(t *testing.T) {
 			fatal(t, err)
 			if contents(note.Real) != before || again.Kept != out.Kept {
 				t.Errorf("a second time: %+v", again)
+			}
+		})
+	}
+}
+
+// What the agent did to its copy must not keep its launch from ending.
+func TestKeeper_ACopyThatCanNotBeReadIsMalformed(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(copy string) error
+		user  bool // root isn't kept from reading
+	}{
+		"no permission": {func(c string) error { return os.Chmod(c, 0) }, true},
+		"no way to it":  {func(c string) error { return os.Chmod(filepath.Dir(c), 0) }, true},
+		"a folder":      {func(c string) error { return errors.Join(os.Remove(c), os.Mkdir(c, 0o700)) }, false},
+		"a socket": {func(c string) error {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(filepath.Dir(c), "s")})
+			if err == nil {
+				l.SetUnlinkOnClose(false)
+				err = errors.Join(l.Close(), os.Rename(filepath.Join(filepath.Dir(c), "s"), c))
+			}
+			return err
+		}, false},
+		"a file above it": {func(c string) error {
+			return errors.Join(os.RemoveAll(filepath.Dir(c)), os.WriteFile(filepath.Dir(c), nil, 0o600))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.user && os.Geteuid() == 0 {
+				t.Skip("root can read everything")
+			}
+			dir := t.TempDir()
+			note := messages.CredentialCopy{Launch: "lp-9c41d7", Harness: "codex", Real: dir + "/home/auth.json", Copy: dir + "/overlay/auth.json", SHA256: sha(token("r0", now))}
+			write(t, note.Real, token("r0", now))
+			write(t, note.Copy, token("r1", now))
+			fatal(t, c.spoil(note.Copy))
+			t.Cleanup(func() { os.Chmod(filepath.Dir(note.Copy), 0o700) })
+			out, err := keeper(dir).Settle(t.Context(), note)
+			if err != nil || out.Outcome != messages.CredentialMalformed || contents(note.Real) != token("r0", now) {
+				t.Error(out, err)
 			}
 		})
 	}

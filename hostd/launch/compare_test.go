@@ -186,6 +186,39 @@ func TestCompare_WithoutACopyThereIsNothingToGiveBack(t *testing.T) {
 	}
 }
 
+// A harness that was removed from config.toml: where its credential belongs is
+// not known any more, so it stays where it is. Nothing is asked again and again.
+func TestCompare_AHarnessThatIsNotConfiguredAnyMoreKeepsItsCredential(t *testing.T) {
+	e := end(t)
+	e.write(t, e.copy, login("new"))
+	e.lease.Plan.Harness = "gone"
+	if ev := e.compare(t); !ev.Untouched || ev.Credential != messages.CredentialUndecided {
+		t.Errorf("%+v", ev)
+	}
+	if err := e.Strip(t.Context(), e.lease); err != nil {
+		t.Error(err)
+	}
+	e.has(t, e.copy, login("new"))
+	e.has(t, e.real, login("old"))
+}
+
+// A folder that is kept as evidence has no credential in it.
+func TestStrip_LeavesAllButTheCredential(t *testing.T) {
+	e := end(t)
+	other := filepath.Join(filepath.Dir(e.copy), "config.toml")
+	e.write(t, other, "x = 1")
+	for range 2 {
+		if err := e.Strip(t.Context(), e.lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(e.copy); !os.IsNotExist(err) {
+		t.Errorf("the copy: %v", err)
+	}
+	e.has(t, other, "x = 1")
+	e.has(t, e.real, login("old"))
+}
+
 // A report that can't be read must not keep a launch from ending.
 func TestReport_UnreadableIsNone(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{

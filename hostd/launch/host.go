@@ -288,7 +288,8 @@ func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence
 		before = l.Evidence.Before
 	}
 	credential, err := h.loan(ctx, l)
-	if err != nil {
+	unknown := problem.CodeOf(err) == "unknown_harness" // removed from config.toml since
+	if err != nil && !unknown {
 		return messages.Evidence{}, err
 	}
 	var known []evidence.Known // another launch's renewed login is no tampering
@@ -304,6 +305,9 @@ func (h *Host) Compare(ctx context.Context, l messages.Lease) (messages.Evidence
 	ev, err := evidence.Complete(ctx, before, known...)
 	if err != nil && problem.CodeOf(err) != lease.CodeEvidenceChanged {
 		return ev, err
+	}
+	if unknown {
+		ev.Credential = messages.CredentialUndecided
 	}
 	if credential == nil {
 		return ev, nil
@@ -341,6 +345,15 @@ func (h *Host) loan(ctx context.Context, l messages.Lease) (*messages.Credential
 func (h *Host) Remove(ctx context.Context, launch string) error {
 	h.Units.Release(ctx, unit.Name(launch))
 	return overlay.Remove(h.folder(launch))
+}
+
+// Strip implements launches.Host.
+func (h *Host) Strip(_ context.Context, l messages.Lease) error {
+	c, err := h.Contracts.Get(l.Plan.Harness)
+	if err != nil || c.Credential == "" {
+		return nil // what is not known any more has been compared while it was
+	}
+	return overlay.RemoveCredential(h.folder(l.Launch), c.Credential)
 }
 
 // Folders implements launches.Host.

@@ -281,14 +281,29 @@ func TestOverlay_GenericHarness(t *testing.T) {
 	}
 }
 
-func TestOverlay_RemoveTakesTheOverlayThenTheFolder(t *testing.T) {
+func TestOverlay_RemoveTakesTheCredentialThenTheFolder(t *testing.T) {
 	b := newBench(t, nil)
-	b.build(t, b.request("codex"))
-	fatal(t, os.WriteFile(b.launch+"/report.json", nil, 0o600))
-	fatal(t, overlay.RemoveOverlay(b.launch))
-	fatal(t, overlay.RemoveOverlay(b.launch))
-	if left, err := os.ReadDir(b.launch); err != nil || len(left) != 1 || left[0].Name() != "report.json" {
-		t.Errorf("left %v %v", left, err)
+	fatal(t, os.MkdirAll(b.home+"/.codex", 0o700))
+	fatal(t, os.WriteFile(b.home+"/.codex/auth.json", []byte("{}"), 0o600))
+	built := b.build(t, b.request("codex"))
+	if _, err := os.Stat(built.Overlay + "/auth.json"); err != nil {
+		t.Fatal(err)
+	}
+	fatal(t, os.Chmod(built.Overlay, 0o755)) // an agent may
+	fatal(t, overlay.RemoveCredential(b.launch, "auth.json"))
+	fatal(t, overlay.RemoveCredential(b.launch, "auth.json"))
+	if _, err := os.Stat(built.Overlay + "/auth.json"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the credential: %v", err)
+	}
+	if _, err := os.Stat(built.Overlay + "/config.toml"); err != nil {
+		t.Errorf("the rest of the overlay: %v", err)
+	}
+	// What the agent made lead elsewhere is not followed.
+	fatal(t, os.Rename(built.Overlay, b.launch+"/moved"))
+	fatal(t, os.Symlink(b.home+"/.codex", built.Overlay))
+	fatal(t, overlay.RemoveCredential(b.launch, "auth.json"))
+	if _, err := os.Stat(b.home + "/.codex/auth.json"); err != nil {
+		t.Errorf("the owner's own: %v", err)
 	}
 	fatal(t, overlay.Remove(b.launch))
 	fatal(t, overlay.Remove(b.launch))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -52,30 +53,25 @@ func failed(err error) error {
 		WithHint("See that the runtime folder is on a disk with room, and yours.")
 }
 
-// RemoveOverlay deletes the overlay of a launch and the note about its
-// credential. It may be called again, and when there is none. It must only be
-// called when no process of the launch is left, and after the credential's way
-// back.
-func RemoveOverlay(launchDir string) error {
-	return remove(launchDir, func(d *beneath.Dir) error {
-		if err := d.Remove(Name); err != nil {
-			return err
-		}
-		return d.Remove(credentialFile)
-	})
+// RemoveCredential deletes the copy of the credential, by its path in the
+// overlay, and leaves the rest. It may be called again, and when there is none.
+// It must only be called when no process of the launch is left, and after the
+// credential's way back.
+func RemoveCredential(launchDir, credential string) error {
+	return remove(launchDir, path.Join(Name, credential))
 }
 
 // Remove deletes the launch's whole folder, under the same conditions.
-func Remove(launchDir string) error {
+func Remove(launchDir string) error { return remove(launchDir, "") }
+
+// remove deletes what is at rel in a launch's folder. The folder above is
+// Sophia's own; what the agent did to its folders keeps nothing from being removed.
+func remove(launchDir, rel string) error {
 	dir := filepath.Clean(launchDir)
 	if !launchName.MatchString(filepath.Base(dir)) {
 		return problem.New("overlay_not_private", "%q is not the folder of a launch", launchDir)
 	}
-	return remove(filepath.Dir(dir), func(d *beneath.Dir) error { return d.Remove(filepath.Base(dir)) })
-}
-
-func remove(dir string, f func(*beneath.Dir) error) error {
-	d, err := beneath.Open(dir)
+	d, err := beneath.Open(filepath.Dir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -83,7 +79,7 @@ func remove(dir string, f func(*beneath.Dir) error) error {
 		return failed(err)
 	}
 	defer d.Close()
-	if err := f(d); err != nil {
+	if err := d.Remove(path.Join(filepath.Base(dir), rel)); err != nil {
 		return problem.Wrap(err, "overlay_not_removed", "the launch's configuration home could not be deleted").
 			WithHint("It is at %s.", dir)
 	}

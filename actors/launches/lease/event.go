@@ -41,7 +41,7 @@ type (
 	Unquiet struct{ Survivors string }
 	// Compared: the evidence before and after, and what became of the credential.
 	Compared struct{ Evidence messages.Evidence }
-	// Removed: the launch's folder is gone.
+	// Removed: the launch's folder is gone, or what of it must not be kept.
 	Removed struct{}
 	// Recovered: the daemon, or the lease's actor, starts and finds this lease
 	// not ended. The secrets of the earlier life are gone.
@@ -81,4 +81,5 @@ const (
 	Gate      Action = "gate"       // prove quiescence → Quiet, Unquiet (and goes on)
 	Compare   Action = "compare"    // evidence after, custody → Compared
 	Remove    Action = "remove"     // the launch's folder → Removed
+	Strip     Action = "strip"      // the credential out of a folder that is kept → Removed
 )

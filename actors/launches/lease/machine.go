@@ -17,6 +17,7 @@ const (
 	CodeDaemonRestarted = "daemon_restarted"
 	CodeActorRestarted  = "launch_actor_restarted"
 	CodeEvidenceChanged = "isolation_evidence_changed"
+	CodeHarnessUnknown  = "harness_unknown"
 	CodeNeverProven     = "credential_never_proven"
 )
 
@@ -27,6 +28,24 @@ func Final(s messages.LeaseState) bool {
 		return true
 	}
 	return false
+}
+
+// Keeps says that the folder of a launch outlives it: there is something in it
+// that the owner needs.
+func Keeps(l messages.Lease) bool {
+	return l.Code == CodeEvidenceChanged || l.Code == CodeHarnessUnknown
+}
+
+// Evidencing is what a lease in that state waits for. What was compared once
+// stands: the credential has gone back since, and the overlay may be half gone.
+func Evidencing(l messages.Lease) Action {
+	switch {
+	case l.Evidence != nil && l.Evidence.Untouched:
+		return Remove
+	case l.Code == CodeEvidenceChanged:
+		return Strip
+	}
+	return Compare
 }
 
 // Step applies one event. It returns the lease as it is then (a copy; the
@@ -99,11 +118,11 @@ func (m *machine) apply(ev Event) {
 			m.to(messages.LeaseUnquiet, e.Survivors) // the gate goes on watching
 		}
 	case Compared:
-		if m.in(messages.LeaseEvidencing) {
+		if m.in(messages.LeaseEvidencing) && Evidencing(m.l) == Compare {
 			m.compared(e.Evidence)
 		}
 	case Removed:
-		if m.in(messages.LeaseEvidencing) && m.l.Evidence != nil && m.l.Evidence.Untouched {
+		if m.in(messages.LeaseEvidencing) && Evidencing(m.l) != Compare {
 			m.to(m.l.Outcome, m.l.Code)
 		}
 	case Recovered:
@@ -218,17 +237,20 @@ func (m *machine) compared(ev messages.Evidence) {
 	if m.l.Evidence != nil && ev.Before == nil {
 		ev.Before = m.l.Evidence.Before
 	}
-	m.l.Evidence = &ev
-	if !ev.Untouched {
+	m.l.Evidence, m.l.Updated, m.changed = &ev, m.now, true
+	switch {
+	case ev.Credential == messages.CredentialUndecided:
+		// The overlay has the only copy of what may be the owner's newest login.
+		m.l.Outcome, m.l.Code = messages.LeaseFailed, CodeHarnessUnknown
+		m.l.Reason = "The harness " + m.l.Plan.Harness + " is not configured any more, so its credential could not be given back. The launch's folder is kept."
+		m.to(messages.LeaseFailed, CodeHarnessUnknown)
+		return
+	case !ev.Untouched:
 		// The overlay stays: it is what the owner needs to see what happened.
 		m.l.Outcome, m.l.Code = messages.LeaseFailed, CodeEvidenceChanged
 		m.l.Reason = "Changed during the launch: " + strings.Join(ev.Changed, ", ")
-		m.to(messages.LeaseFailed, CodeEvidenceChanged)
-		return
 	}
-	m.changed = true
-	m.l.Updated = m.now
-	m.actions = append(m.actions, Remove)
+	m.actions = append(m.actions, Evidencing(m.l))
 }
 
 // recovered decides what becomes of a launch whose actor, or whose daemon, was
@@ -243,6 +265,6 @@ func (m *machine) recovered(e Recovered) {
 	case messages.LeaseQuiescing, messages.LeaseUnquiet:
 		m.to(messages.LeaseQuiescing, e.Code, Revoke, Gate)
 	case messages.LeaseEvidencing:
-		m.to(messages.LeaseEvidencing, e.Code, Revoke, Compare)
+		m.to(messages.LeaseEvidencing, e.Code, Revoke, Evidencing(m.l))
 	}
 }

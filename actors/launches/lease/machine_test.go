@@ -71,7 +71,8 @@ func TestLease_Endings(t *testing.T) {
 		{"stopped by the owner", append(append(upTo(6), StopAsked{Code: "stopped_by_owner"}), ending...), messages.LeaseEnded, "stopped_by_owner"},
 		{"ends before the proof", append(upTo(5), ending...), messages.LeaseFailed, CodeNeverProven},
 		{"host refuses", append(append(upTo(5), UnitGone{Code: "managed_harness_identity_changed"}), ending[1:]...), messages.LeaseFailed, "managed_harness_identity_changed"},
-		{"config home touched", append(upTo(6), UnitGone{}, Quiet{}, Compared{messages.Evidence{Changed: []string{"/h/.gitconfig"}}}), messages.LeaseFailed, CodeEvidenceChanged},
+		{"config home touched", append(upTo(6), UnitGone{}, Quiet{}, Compared{messages.Evidence{Changed: []string{"/h/.gitconfig"}}}, Removed{}), messages.LeaseFailed, CodeEvidenceChanged},
+		{"harness not configured any more", append(upTo(6), UnitGone{}, Quiet{}, Compared{messages.Evidence{Untouched: true, Credential: messages.CredentialUndecided}}), messages.LeaseFailed, CodeHarnessUnknown},
 		{"survivors that die later", append(upTo(6), UnitGone{}, Unquiet{"pid 7"}, Quiet{}, Compared{messages.Evidence{Untouched: true}}, Removed{}), messages.LeaseEnded, ""},
 		{"daemon restarted while asking", append(upTo(1), Recovered{Code: CodeDaemonRestarted}), messages.LeaseRefused, CodeDaemonRestarted},
 		{"daemon restarted while running", append(append(upTo(6), Recovered{Code: CodeDaemonRestarted}), ending...), messages.LeaseFailed, CodeDaemonRestarted},
@@ -96,10 +97,29 @@ func TestLease_RecoveredRevokesWhereverABearerCanBe(t *testing.T) {
 	}
 }
 
+// Until what must go is gone, the comparison is not made again: it would find
+// no credential any more.
+func TestLease_WhatWasComparedOnceStands(t *testing.T) {
+	for want, ev := range map[Action]messages.Evidence{
+		Remove: {Untouched: true, Credential: messages.CredentialWrittenBack},
+		Strip:  {Changed: []string{"/h/.gitconfig"}, Credential: messages.CredentialWrittenBack},
+	} {
+		l, _ := run(fresh(), append(upTo(6), UnitGone{}, Quiet{}, Compared{ev})...)
+		l, actions := run(l, Recovered{Code: CodeDaemonRestarted})
+		if !slices.Contains(actions, want) || slices.Contains(actions, Compare) {
+			t.Errorf("after a restart %v, want %s", actions, want)
+		}
+		l, _ = run(l, Compared{messages.Evidence{Untouched: true, Credential: messages.CredentialBlank}}, Removed{})
+		if !Final(l.State) || l.Evidence.Credential != messages.CredentialWrittenBack {
+			t.Errorf("%s: %+v", l.State, l.Evidence)
+		}
+	}
+}
+
 func anyEvent() *rapid.Generator[Event] {
 	return rapid.SampledFrom([]Event{Submitted{}, approve(fresh()), Verdict{Outcome: messages.OutcomeDenied}, Verdict{Outcome: messages.OutcomeTimedOut},
 		Matched{}, Verified{}, Started{}, Redeemed{"conn-1"}, Proven{}, Refused{Code: "r"}, Failed{Code: "f"}, StopAsked{Code: "s"},
-		UnitGone{}, UnitGone{Code: "u"}, Quiet{}, Unquiet{"p"}, Compared{messages.Evidence{Untouched: true}}, Compared{messages.Evidence{}}, Removed{}, Recovered{Code: CodeDaemonRestarted}})
+		UnitGone{}, UnitGone{Code: "u"}, Quiet{}, Unquiet{"p"}, Compared{messages.Evidence{Untouched: true}}, Compared{messages.Evidence{}}, Compared{messages.Evidence{Credential: messages.CredentialUndecided}}, Removed{}, Recovered{Code: CodeDaemonRestarted}})
 }
 
 func TestLease_HoldsInEveryOrderOfEvents(t *testing.T) {
@@ -123,7 +143,7 @@ func TestLease_HoldsInEveryOrderOfEvents(t *testing.T) {
 				case Start:
 					starts++
 					touched = true
-				case Remove:
+				case Remove, Strip:
 					if touched && !quiet {
 						t.Fatalf("removed before it was proven quiet, by %s in %s", ev.Name(), before.State)
 					}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,28 +18,32 @@ var ErrMount = errors.New("a file system is mounted inside")
 // moved up and removed from there.
 const maxDepth = 32
 
-// Remove deletes name and everything in it. Symbolic links are deleted and
-// never followed, folders without permissions are opened up, other file
-// systems are not entered. A name that is not there is no error.
-func (d *Dir) Remove(name string) error {
-	if !local(name) || name != base(name) {
-		return d.fail("remove", name, unix.EXDEV)
+// Remove deletes what is at rel and everything in it. Symbolic links are deleted
+// and never followed, on the way neither, folders without permissions are opened
+// up, other file systems are not entered. Where the way does not lead to
+// anything there is nothing to delete, and no error.
+func (d *Dir) Remove(rel string) error {
+	if rel == "." || !local(rel) {
+		return d.fail("remove", rel, unix.EXDEV)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd, &st); err != nil {
-		return d.fail("remove", name, err)
+		return d.fail("remove", rel, err)
 	}
-	r := &removal{device: st.Dev}
-	return d.fail("remove", name, r.remove(d.fd, name, 0))
-}
-
-func base(name string) string {
-	for i := range name {
-		if name[i] == '/' {
-			return ""
+	r, at := &removal{device: st.Dev}, d.fd
+	way := strings.Split(rel, "/")
+	for _, name := range way[:len(way)-1] {
+		fd, err := r.enter(at, name)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) { // a link is no directory either
+			return nil
 		}
+		if err != nil {
+			return d.fail("remove", rel, err)
+		}
+		defer unix.Close(fd)
+		at = fd
 	}
-	return name
+	return d.fail("remove", rel, r.remove(at, way[len(way)-1], 0))
 }
 
 type removal struct {
@@ -137,13 +142,13 @@ func (r *removal) moveUp(at int, name string) bool {
 // enter opens a folder for reading and deleting in it. It stays on the same
 // file system.
 func (r *removal) enter(at int, name string) (int, error) {
-	path, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	dir, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(path)
+	defer unix.Close(dir)
 	var st unix.Stat_t
-	if err := unix.Fstat(path, &st); err != nil {
+	if err := unix.Fstat(dir, &st); err != nil {
 		return -1, err
 	}
 	if st.Dev != r.device {
@@ -151,9 +156,9 @@ func (r *removal) enter(at int, name string) (int, error) {
 	}
 	if st.Mode&0o700 != 0o700 {
 		// By the descriptor: the name may lead elsewhere by now.
-		if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(path), 0o700); err != nil {
+		if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(dir), 0o700); err != nil {
 			return -1, err
 		}
 	}
-	return unix.Openat(path, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
