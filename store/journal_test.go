@@ -201,3 +201,30 @@ func TestJournal_RecentIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// More entries than are kept decoded: each is still the one of its number.
+func TestJournal_RecentOfManyEntries(t *testing.T) {
+	db, _ := storetest.InMemory(t)
+	const n = 600
+	mustWrite(t, db, agent("*"), func(tx *store.Tx) error {
+		for i := range n {
+			if err := tables.Goals.Put(tx, note(fmt.Sprintf("goal-%d", i+1), "", "")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	r := db.View(store.Owner())
+	defer r.Close()
+	for _, look := range []int{n, 100, n} {
+		got, err := r.Recent(look, 1<<20)
+		if err != nil || len(got) != look {
+			t.Fatalf("%d entries, %v; want %d", len(got), err, look)
+		}
+		for i, e := range got {
+			if want := fmt.Sprintf("goal-%d", n-i); e.Key != want {
+				t.Fatalf("entry %d is of %s, want %s", i, e.Key, want)
+			}
+		}
+	}
+}

@@ -211,9 +211,11 @@ func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "nu
 func (s *snapshot) corrections() *Brief[correction] {
 	out := &Brief[correction]{}
 	for _, e := range s.entries() {
+		if e.Table != tables.Facts.Name() || null(e.Before) || null(e.After) {
+			continue
+		}
 		var before, after tables.Fact
-		if e.Table != tables.Facts.Name() || null(e.Before) || null(e.After) || json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil ||
-			before.Status == after.Status {
+		if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil || before.Status == after.Status {
 			continue
 		}
 		if len(out.Items) == sectionRows {
