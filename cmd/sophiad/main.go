@@ -18,6 +18,7 @@ import (
 
 	"sophia/hostd/paths"
 	"sophia/messages/problem"
+	"sophia/messages/secret"
 )
 
 // version is set when a release is built.
@@ -49,7 +50,7 @@ func start() error {
 		return err
 	}
 	// The bearers of launches pass through this process: no core file has them.
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	if err := secret.NoCores(); err != nil {
 		return err
 	}
 	dirs, err := paths.Resolve(os.Getenv)

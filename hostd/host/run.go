@@ -17,6 +17,7 @@ import (
 	"sophia/hostd/terminal"
 	"sophia/messages"
 	"sophia/messages/problem"
+	"sophia/messages/secret"
 )
 
 // ExitRefused is the exit code when the harness was not started (EX_NOPERM).
@@ -51,7 +52,7 @@ type Host struct {
 // harness is being stopped by systemd; Run waits for it and then skips every grace.
 func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 	unix.Umask(0o077)
-	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	_ = secret.NoCores() // the harness starts without, too
 	report := reporter{path: filepath.Join(filepath.Dir(manifestPath), ReportFile), now: h.Now}
 	m, err := manifest.Consume(manifestPath, digest, h.Now())
 	if err != nil {

@@ -36,7 +36,7 @@ func (c *Credential) Close() {
 // reading of it by other processes of the user. After it, /proc/<pid>/exe
 // can't be read by an ordinary user's daemon, so it comes after the relay's look.
 func Harden() error {
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	if err := secret.NoCores(); err != nil {
 		return problem.Wrap(err, "not_hardened", "core files can't be switched off")
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {

@@ -9,9 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"sophia/messages/problem"
+	"sophia/messages/secret"
 )
 
 // Exit statuses, as of the sophia command.
@@ -26,7 +25,7 @@ const (
 // Main is the program: it returns the exit status. Before anything else it
 // switches core files off.
 func Main(args []string, in io.Reader, out, diag io.Writer) int {
-	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // Harden insists
+	_ = secret.NoCores() // Harden insists
 	fs := flag.NewFlagSet("sophia-wrapper", flag.ContinueOnError)
 	fs.SetOutput(diag)
 	launch := fs.String("launch", "", "the managed launch's `ID`; with --socket")
