@@ -421,7 +421,7 @@ func (s *session) cannotDumpCore() {
 	}
 }
 
-func TestEnvelope_SecondRedemptionEndsTheLaunch(t *testing.T) {
+func TestEnvelope_RedemptionBeforeAnyServingEndsTheLaunch(t *testing.T) {
 	d := startDaemon(t)
 	d.launch("lp-1")
 	s := d.wrap("lp-1")
@@ -451,6 +451,66 @@ func TestEnvelope_SecondRedemptionEndsTheLaunch(t *testing.T) {
 	}
 	if s.call("tools/call", `{"name":"sophia.orient"}`); s.cmd.ProcessState != nil {
 		t.Error("another launch's breach ended this one")
+	}
+}
+
+// Two genuine wrappers with one handle, over the real sockets: somebody got at
+// the handle and feeds it to a wrapper from a socket of his own. The second
+// redemption gets nothing, ends the launch, and with it the first wrapper.
+func TestEnvelope_TwoWrappersRedeemOneHandle(t *testing.T) {
+	d := startDaemon(t)
+	handle, err := secret.Random("", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaked, err := handle.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leaked.Zero()
+	spec := actenvelope.Spec{Plan: messages.Plan{Launch: "lp-1", Lease: "ls-1", PeerDigest: fileDigest(t, d.wrapper)}, Handle: handle}
+	if _, err := d.tree.Add(supervise.Spec{ID: "lp-1", Restart: supervise.Temporary, New: func() actor.Receiver { return d.relays.Relay(spec) }}); err != nil {
+		t.Fatal(err)
+	}
+	first := d.wrap("lp-1")
+	first.expectOriented()
+
+	theirs := filepath.Join(d.dir, "theirs")
+	socket, err := envelope.Listen(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() {
+		c, err := socket.Accept()
+		if err != nil {
+			served <- err
+			return
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, _, err = c.Challenge(patience); err == nil {
+			err = c.Envelope(messages.Envelope{Launch: "lp-1", Lease: "ls-1", MCP: d.mcp.URL + "/mcp", Broker: filepath.Join(d.dir, "broker.sock"), Receipt: "nonce"}, leaked)
+		}
+		served <- err
+	}()
+	second := run(t, d.wrapper, "--launch", "lp-1", "--socket", filepath.Join(theirs, envelope.SocketName))
+	if code, diag := second.end(); code != 3 || !strings.Contains(diag, "handle_already_redeemed") {
+		t.Errorf("the second wrapper ends with %d: %s", code, diag)
+	}
+	socket.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if got := <-d.failed; got != "lp-1:handle_already_redeemed" {
+		t.Errorf("failed: %s", got)
+	}
+	if code, diag := first.end(); code != 3 || !strings.Contains(diag, "handle_already_redeemed") {
+		t.Errorf("the first wrapper ends with %d: %s", code, diag)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.minted != 1 {
+		t.Errorf("%d bearers were minted for one handle", d.minted)
 	}
 }
 
