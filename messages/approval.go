@@ -27,6 +27,7 @@ type Change struct {
 	Key    string          `json:"key"`
 	Before json.RawMessage `json:"before"` // null on insert
 	After  json.RawMessage `json:"after"`  // null on delete
+	At     time.Time       `json:"-"`      // the moment of writing that After has, where it has it
 }
 
 // ApprovalRequest is what the owner is asked. Digest binds the answer to the

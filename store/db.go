@@ -385,6 +385,9 @@ func (tx *Tx) run(f func(*Tx) error) (err error) {
 	if err := f(tx); err != nil {
 		return err
 	}
+	if err := tx.expected(); err != nil {
+		return err
+	}
 	tx.flushTails()
 	return tx.journal()
 }
@@ -419,7 +422,7 @@ func (db *DB) Preview(ctx context.Context, cause Cause, f func(*Tx) error) ([]me
 	}
 	out := make([]messages.Change, 0, len(tx.entries))
 	for _, e := range tx.entries {
-		c := messages.Change{Table: e.Table, Key: e.Key, Before: e.Before, After: e.After}
+		c := messages.Change{Table: e.Table, Key: e.Key, Before: e.Before, After: e.After, At: tx.now}
 		if c.Before == nil {
 			c.Before = json.RawMessage("null")
 		}

@@ -20,6 +20,10 @@ type Cause struct {
 	Reason string         // free text, optional
 	Call   string         // the call that caused it, call-…
 	Tool   string         // canonical name, optional
+	// Expect is what a preview of this write has shown and the owner approved; the
+	// write is refused with approval_outdated when it would do anything else. nil:
+	// nothing was approved.
+	Expect []messages.Change
 }
 
 // System is a cause for the daemon's own work.

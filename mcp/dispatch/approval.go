@@ -50,7 +50,7 @@ func (d *Dispatcher) ask(ctx context.Context, tool *registry.Tool, call *registr
 	if err != nil {
 		return nil, err
 	}
-	call.Approval = verdict.ID
+	call.Approval, call.Approved = verdict.ID, changes
 	switch {
 	case verdict.Outcome != messages.OutcomeApproved:
 		return nil, refused(tool, verdict)

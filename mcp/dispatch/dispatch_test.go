@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,7 @@ type note struct {
 type world struct {
 	*dispatch.Dispatcher
 	written  []noteIn
+	approved []messages.Change // as the last write was told
 	asked    []messages.ApprovalRequest
 	verdict  func(messages.ApprovalRequest) (messages.ApprovalVerdict, error)
 	unread   int
@@ -72,6 +74,7 @@ func newWorld(t *testing.T) *world {
 	writes := registry.Effects{Writes: []string{"notes"}}
 	write := func(_ context.Context, c *registry.Call, in noteIn) (noteOut, error) {
 		w.written = append(w.written, in)
+		w.approved = c.Approved
 		return noteOut{in.Slug, c.Approval}, nil
 	}
 	preview := func(_ context.Context, _ *registry.Call, in noteIn) ([]messages.Change, error) {
@@ -228,6 +231,9 @@ func TestGate_ShowsWhatRunsAndNothingElseRuns(t *testing.T) {
 	r := w.asked[0]
 	if string(r.Arguments) == "" || r.Tool != "sophia.write_note" || r.Requester != "Agent" || r.Connection != "conn-1" || len(r.Preview) != 1 || r.Preview[0].Key != "s" {
 		t.Errorf("the owner saw %+v", r)
+	}
+	if !reflect.DeepEqual(w.approved, r.Preview) {
+		t.Errorf("the owner approved %+v, and the tool is told %+v", r.Preview, w.approved)
 	}
 	// An object given twice would be merged by encoding/json.
 	if _, err := w.call(t, messages.Assistant, "write_note", `{"slug":"s","tags":{"a":"1"},"tags":{"b":"2"}}`); err == nil {

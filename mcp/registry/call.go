@@ -11,11 +11,12 @@ type Call struct {
 	ID        string // call-…, for the journal's cause
 	Tool      string // canonical, sophia.…
 	Authority messages.Authority
-	Inside    bool   // made by a script in the isolate
-	Approval  string // ap-…, the approval that let it through, or ""
-	Callable  *Set   // what this caller may call from where it is: Direct or Within
-	Direct    *Set   // what the connection may call directly
-	Within    *Set   // what its scripts may call
+	Inside    bool              // made by a script in the isolate
+	Approval  string            // ap-…, the approval that let it through, or ""
+	Approved  []messages.Change // what the owner was shown and approved; nil where the tool has no preview, or nobody was asked
+	Callable  *Set              // what this caller may call from where it is: Direct or Within
+	Direct    *Set              // what the connection may call directly
+	Within    *Set              // what its scripts may call
 	// Report shows progress to the caller; nil when nobody asked for it.
 	Report func(done, total float64, message string)
 	// Dispatch makes another call with this caller's authority, as from

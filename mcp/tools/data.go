@@ -39,9 +39,10 @@ func (d Data) view(ctx context.Context, c *registry.Call) *store.Reader {
 	return d.DB.View(store.ScopeOf(c.Authority.Scope)).Until(ctx)
 }
 
-// because is the journal's: who, by which call, and why.
+// because is the journal's: who, by which call, and why. Of a call that the owner
+// approved it does what was shown, or nothing.
 func because(c *registry.Call, reason string) store.Cause {
-	return store.Cause{Actor: c.Actor(), Scope: store.ScopeOf(c.Authority.Scope), Reason: reason, Call: c.ID, Tool: c.Tool}
+	return store.Cause{Actor: c.Actor(), Scope: store.ScopeOf(c.Authority.Scope), Reason: reason, Call: c.ID, Tool: c.Tool, Expect: c.Approved}
 }
 
 // Paging are the arguments of every paged list.

@@ -30,6 +30,9 @@ type dataWorld struct {
 	tools *registry.Registry
 	vault string
 	calls int
+	// meanwhile runs once, between the next call's preview and the call: while the
+	// owner thinks.
+	meanwhile func()
 }
 
 func newDataWorld(t *testing.T) *dataWorld {
@@ -82,8 +85,14 @@ func (w *dataWorld) call(tool string, args string, scope ...string) (map[string]
 		}
 		w.calls++
 		c := &registry.Call{ID: fmt.Sprintf("call-%d", w.calls), Tool: t.Canonical, Authority: messages.Authority{Connection: "conn-1", Name: "Reviewer", Profile: messages.Full, Scope: scope}}
-		if _, err := t.Preview(context.Background(), c, json.RawMessage(args)); err != nil {
+		var err error
+		if c.Approved, err = t.Preview(context.Background(), c, json.RawMessage(args)); err != nil {
 			return nil, err
+		}
+		if w.meanwhile != nil {
+			f := w.meanwhile
+			w.meanwhile = nil
+			f()
 		}
 		body, err := t.Run(context.Background(), c, json.RawMessage(args))
 		if err != nil {
@@ -112,6 +121,14 @@ func (w *dataWorld) code(want, tool, args string, scope ...string) {
 	w.Helper()
 	if m, err := w.call(tool, args, scope...); problem.CodeOf(err) != want {
 		w.Errorf("%s(%s): %v, %v; want the code %s", tool, args, m, err, want)
+	}
+}
+
+// edit writes a page's file as an editor does.
+func (w *dataWorld) edit(name, text string) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.vault, name), []byte(text), 0o600); err != nil {
+		w.Fatal(err)
 	}
 }
 
@@ -226,6 +243,50 @@ func TestTools_AWriteIsShownJournaledAndReverted(t *testing.T) {
 	}
 	w.code("not_found", "get_wiki_page", `{"slug":"missing"}`, "acme")
 	w.code("not_found", "get_wiki_page", `{"slug":"plan"}`, "beta")
+}
+
+// What the owner approved is what is done, or nothing is, and the refusal names
+// what differs first.
+func TestTools_WhatWasApprovedIsWhatIsDone(t *testing.T) {
+	const plan = `{"slug":"plan","title":"Plan","body":"mine","entity":"acme"}`
+	for name, c := range map[string]struct {
+		before    string // of the page; "" is none
+		meanwhile func(*dataWorld)
+		differs   string // "" is done
+	}{
+		"nothing happened":        {before: "one", meanwhile: func(*dataWorld) {}},
+		"something else happened": {before: "one", meanwhile: func(w *dataWorld) { w.ok("write_wiki_page", `{"slug":"other","body":"x","entity":"acme"}`, "acme") }},
+		"the page was changed": {before: "one", meanwhile: func(w *dataWorld) {
+			w.ok("write_wiki_page", `{"slug":"plan","title":"Plan","body":"two","entity":"acme"}`, "acme")
+		}, differs: `body is "two\n", and was "one\n"`},
+		"the page was made":           {meanwhile: func(w *dataWorld) { w.ok("write_wiki_page", `{"slug":"plan","body":"two","entity":"acme"}`, "acme") }, differs: "is there now"},
+		"the page was edited by hand": {before: "one", meanwhile: func(w *dataWorld) { w.edit("note/plan.md", "---\nentity: acme\n---\nby hand\n") }, differs: `body is "by hand\n", and was "one\n"`},
+		"the page was undone": {before: "one", meanwhile: func(w *dataWorld) {
+			list := w.ok("list_mutations", `{"table":"wiki_pages","key":"note/plan"}`, "acme")
+			w.ok("revert_mutation", fmt.Sprintf(`{"id":%q}`, item(list, 0)["id"]), "acme")
+		}, differs: "is gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDataWorld(t)
+			if c.before != "" {
+				w.ok("write_wiki_page", fmt.Sprintf(`{"slug":"plan","title":"Plan","body":%q,"entity":"acme"}`, c.before), "acme")
+			}
+			w.meanwhile = func() { c.meanwhile(w) }
+			_, err := w.call("write_wiki_page", plan, "acme")
+			if c.differs == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if problem.CodeOf(err) != "approval_outdated" || !strings.Contains(err.Error(), "note/plan") || !strings.Contains(err.Error(), c.differs) {
+				t.Errorf("%v, want %q", err, c.differs)
+			}
+			if page, err := w.call("get_wiki_page", `{"slug":"plan"}`, "acme"); err == nil && page["body"] == "mine\n" {
+				t.Error("it was written all the same")
+			}
+		})
+	}
 }
 
 func TestTools_APreviewIsWhatTheCallThenDoes(t *testing.T) {

@@ -199,7 +199,9 @@ func (d Data) ground(ctx context.Context, c *registry.Call, r *store.Reader, sou
 		return at, nil
 	}
 	kept := tables.Rejection{ID: newID(c, "rej-"), Document: doc.ID, Quote: shorten(quote, 400), Code: problem.CodeOf(err), Observer: c.Authority.Connection, Entity: entity}
-	if _, werr := d.Write.Write(ctx, because(c, "a quote that is not in its source"), func(tx *store.Tx) error {
+	cause := because(c, "a quote that is not in its source")
+	cause.Expect = nil // it is no part of what was asked for
+	if _, werr := d.Write.Write(ctx, cause, func(tx *store.Tx) error {
 		row := kept
 		row.At = tx.Now()
 		return tx.As(func() error { return tables.Rejections.Put(tx, row) })

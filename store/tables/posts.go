@@ -52,8 +52,9 @@ var Numbers = store.Define(store.Spec[Given]{
 // LastPost is the last number that a post was given, 0 before the first.
 func LastPost(s store.Source) (int64, error) {
 	given, err := Numbers.Get(s, Posts.Def().Name())
-	if problem.CodeOf(err) == "not_found" {
-		return 0, nil
+	if problem.CodeOf(err) == "not_found" { // a store from before they were kept
+		last, _, err := Posts.First(s, store.Query[Post]{Index: "number", Reverse: true})
+		return last.Number, err
 	}
 	return given.Last, err
 }
