@@ -164,8 +164,6 @@ func (d *sophiad) startTree(ctx context.Context) error {
 		connections.Spec(),
 		supervise.Spec{ID: idTrays, Tree: &supervise.TreeSpec{Policy: trays.Policy()}},
 		custody.Spec(idCustody),
-		d.launches.Spec(),
-		d.surface.checker.Spec(), // last: nothing depends on it
 	)
 	if err != nil {
 		return err
@@ -174,7 +172,16 @@ func (d *sophiad) startTree(ctx context.Context) error {
 	d.gate, err = approvals.New(ctx, d.sub(idApprovals), approvals.Config{
 		Store: approvalStore{d}, Notify: func(e messages.TrayEvent) { d.hub.Publish(e) }, Timeout: time.Duration(d.config.Approvals.Timeout),
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	// What an earlier daemon left is taken up at once: that writes, and may ask.
+	for _, spec := range []supervise.Spec{d.launches.Spec(), d.surface.checker.Spec()} { // nothing depends on the last
+		if _, err := d.tree.Add(spec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
