@@ -41,6 +41,7 @@ type world struct {
 	ordered    Order    // the last one that was compiled
 	whys       []string // of the stored leases
 	noTakeUp   error
+	onPut      func()
 	stuck      map[string]error // folders that can't be removed
 
 	verdict chan messages.ApprovalVerdict
@@ -66,6 +67,9 @@ func (w *world) happened() []string {
 }
 
 func (w *world) PutLease(_ context.Context, l messages.Lease, why string) error {
+	if w.onPut != nil {
+		w.onPut()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.whys = append(w.whys, why)
@@ -299,11 +303,16 @@ func (w *world) daemon(t *testing.T) (*Service, func()) { t.Helper(); return w.d
 
 func (w *world) daemonOn(t *testing.T, m machine) (*Service, func()) {
 	t.Helper()
+	return w.daemonWith(t, m, Options{})
+}
+
+func (w *world) daemonWith(t *testing.T, m machine, o Options) (*Service, func()) {
+	t.Helper()
 	e, err := actor.NewEngine(actor.NewEngineConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Ports{Store: m, Gate: m, Planner: m, Host: m, Connections: m, Relays: m}, Options{})
+	s := New(Ports{Store: m, Gate: m, Planner: m, Host: m, Connections: m, Relays: m}, o)
 	tree, err := supervise.Start(e, "sophiad", supervise.Policy{}, s.Spec())
 	if err != nil {
 		t.Fatal(err)

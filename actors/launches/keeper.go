@@ -2,7 +2,6 @@ package launches
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -60,6 +59,9 @@ type proof struct {
 	prove
 	reply supervise.Reply
 }
+
+// clockLook is how late a lease may end after the machine has slept.
+const clockLook = 15 * time.Second
 
 // storeRetry is how long the keeper waits after the store refused a state.
 const storeRetry = time.Second
@@ -121,8 +123,8 @@ func (k *keeper) Receive(c *actor.Context) {
 	case here:
 		k.siblings[m.id] = m.ref
 		k.repeat(m.id)
-	case leaseOver:
-		k.on(c, lease.StopAsked{Code: "lease_expired", Reason: "The lease's time is over."})
+	case leaseLook:
+		k.expire(c)
 	case proofOver:
 		if k.l.State == messages.LeaseRedeeming {
 			k.on(c, lease.Failed{Code: lease.CodeNeverProven, Reason: "The wrapper did not prove the credential in time."})
@@ -206,9 +208,22 @@ func (k *keeper) timers(c *actor.Context) {
 		return
 	}
 	supervise.After(c, k.s.o.ProofBound, proofOver{})
-	if k.l.Expires != nil {
-		supervise.After(c, time.Until(*k.l.Expires), leaseOver{})
+	k.expire(c)
+}
+
+// expire stops the launch once its lease is over, and else looks again. Timers
+// stand still while the machine sleeps and the owner's clock does not: whichever
+// of the two is over first ends the lease.
+func (k *keeper) expire(c *actor.Context) {
+	if k.l.Expires == nil {
+		return
 	}
+	left := min(time.Until(*k.l.Expires), k.l.Expires.Round(0).Sub(k.s.o.Clock().Round(0)))
+	if left <= 0 {
+		k.on(c, lease.StopAsked{Code: "lease_expired", Reason: "The lease's time is over."})
+		return
+	}
+	supervise.After(c, min(left, clockLook), leaseLook{})
 }
 
 func (k *keeper) perform(c *actor.Context, a lease.Action) {
@@ -353,21 +368,12 @@ func (k *keeper) verified(c *actor.Context, m verified) {
 // start gives the launch its secrets and its relay, and starts the unit. The
 // relay listens before the unit can run.
 func (k *keeper) start(c *actor.Context) {
-	handle, err := secret.Random("", 32)
-	if err == nil {
-		k.token, err = secret.Read(rand.Reader, tokenBytes)
-	}
-	var tokenSum [32]byte
-	if err == nil {
-		if k.handle, err = handle.SHA256(); err == nil {
-			tokenSum, err = k.token.SHA256()
-		}
-	}
+	handle, tokenSum, err := k.issue()
 	if err != nil {
+		k.rejoin(c) // the way to an end leads through them
 		k.on(c, lease.Refused{Code: "no_locked_memory", Reason: fmt.Sprintf("No memory for the launch's secrets: %v.", err)})
 		return
 	}
-	k.issued = true
 	spec := StartSpec{Plan: k.l.Plan, PlanDigest: k.l.PlanDigest, Held: k.held.giveAway(), TokenSHA256: hex.EncodeToString(tokenSum[:]), Rows: k.la.order.Rows, Cols: k.la.order.Cols}
 	home, la, s := supervise.Home(c), k.la, k.s
 	relay := envelope.Spec{Plan: k.l.Plan, Handle: handle, Unit: func() messages.UnitRef { return la.last.Load().Unit }}
@@ -385,10 +391,32 @@ func (k *keeper) start(c *actor.Context) {
 	k.held = nil
 }
 
+// issue makes the redemption handle, for the relay, and the attach token. On an
+// error neither is left.
+func (k *keeper) issue() (handle *secret.Secret, tokenSum [32]byte, err error) {
+	defer func() {
+		if err != nil && handle != nil {
+			handle.Zero()
+		}
+	}()
+	if handle, err = secret.Random("", 32); err != nil {
+		return nil, tokenSum, err
+	}
+	if k.handle, err = handle.SHA256(); err != nil {
+		return handle, tokenSum, err
+	}
+	if k.token, err = secret.Read(k.s.o.Random, tokenBytes); err != nil {
+		return handle, tokenSum, err
+	}
+	tokenSum, err = k.token.SHA256() // the token is dropped with the lease
+	k.issued = err == nil
+	return handle, tokenSum, err
+}
+
 // tokenBytes is the attach token's length (spec managed-launch).
 const tokenBytes = 32
 
-// rejoin gives a launch that was left its unit and cleanup actors again.
+// rejoin gives a launch that goes no further its unit and cleanup actors.
 func (k *keeper) rejoin(c *actor.Context) {
 	switch k.l.State {
 	case messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying:

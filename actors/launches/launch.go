@@ -91,7 +91,7 @@ type (
 		id  string
 		ref *supervise.Ref
 	}
-	leaseOver struct{}
+	leaseLook struct{}
 	proofOver struct{}
 )
 

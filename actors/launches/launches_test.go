@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -176,6 +178,76 @@ func TestLaunch_LeaseExpiryStopsTheUnit(t *testing.T) {
 		l = until(t, s, l.Launch, messages.LeaseEnded)
 		if l.Code != "lease_expired" || time.Since(begun) < 59*time.Minute {
 			t.Errorf("code %s after %v", l.Code, time.Since(begun))
+		}
+	})
+}
+
+// While the machine sleeps timers stand still and the wall's clock goes on.
+func TestLaunch_LeaseExpiresAcrossASuspend(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var slept atomic.Int64
+		s, stop := w.daemonWith(t, w, Options{Clock: func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }})
+		defer stop()
+		l, _ := w.running(t, s)
+		slept.Store(int64(2 * time.Hour))
+		woken := time.Now()
+		l = until(t, s, l.Launch, messages.LeaseEnded)
+		if l.Code != "lease_expired" || time.Since(woken) > 2*clockLook {
+			t.Errorf("code %s, %v after waking up", l.Code, time.Since(woken))
+		}
+	})
+}
+
+// A clock that is set back gives no time.
+func TestLaunch_LeaseExpiresThoughTheClockIsSetBack(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var back atomic.Int64
+		s, stop := w.daemonWith(t, w, Options{Clock: func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }})
+		defer stop()
+		l, _ := w.running(t, s)
+		back.Store(int64(24 * time.Hour))
+		begun := time.Now()
+		l = until(t, s, l.Launch, messages.LeaseEnded)
+		if l.Code != "lease_expired" || time.Since(begun) > 61*time.Minute {
+			t.Errorf("code %s after %v", l.Code, time.Since(begun))
+		}
+	})
+}
+
+// Without memory for its secrets a launch is refused, and none of them is left
+// (in looks at that).
+func TestLaunch_NoMemoryForASecretRefusesIt(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemonWith(t, w, Options{Random: iotest.ErrReader(errors.New("no more locked memory"))})
+		defer stop()
+		l, err := s.Propose(t.Context(), Order{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		if l = until(t, s, l.Launch, messages.LeaseRefused); l.Code != "no_locked_memory" || slices.Contains(w.happened(), "started") {
+			t.Errorf("code %s, happened %v", l.Code, w.happened())
+		}
+	})
+}
+
+// A launch whose actors can't start, because the daemon is stopping, is not left
+// as proposed.
+func TestLaunch_ProposedIntoAStoppingDaemonIsRefused(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		stopped := sync.OnceFunc(stop)
+		w.onPut = stopped
+		if _, err := s.Propose(t.Context(), Order{}); problem.CodeOf(err) != "launch_not_started" {
+			t.Errorf("%v", err)
+		}
+		for _, l := range w.leases {
+			if l.State != messages.LeaseRefused || l.Code != "launch_not_started" {
+				t.Errorf("%s (%s)", l.State, l.Code)
+			}
+		}
+		if len(w.leases) != 1 {
+			t.Errorf("leases %v", w.leases)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type Options struct {
 	RestartWindow time.Duration // default 1 min
 	Backoff       supervise.Backoff
 	Log           *slog.Logger
+
+	Clock  func() time.Time // the wall's; default time.Now
+	Random io.Reader        // for the attach tokens; default crypto/rand
 }
 
 func (o Options) withDefaults() Options {
@@ -42,6 +46,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Restarts == 0 {
 		o.Restarts, o.RestartWindow = 5, time.Minute
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -98,7 +108,9 @@ func (s *Service) Propose(ctx context.Context, o Order) (messages.Lease, error) 
 		return messages.Lease{}, err
 	}
 	if err := s.begin(l, &o, lease.Submitted{}); err != nil {
-		return messages.Lease{}, err
+		p := problem.Of(err)
+		refused, _, _ := lease.Step(l, lease.Refused{Code: p.Code, Reason: p.Message}, time.Now())
+		return messages.Lease{}, errors.Join(err, s.p.Store.PutLease(context.WithoutCancel(ctx), refused, "launch refused"))
 	}
 	return s.Wait(ctx, o.Launch, messages.LeaseProposed)
 }

@@ -136,7 +136,9 @@ func (g *Group) Kill() error {
 }
 
 func (g *Group) killEach() error {
-	for range 100 { // each round meets what the last one's victims forked
+	const rounds = 100
+	var left []int
+	for range rounds { // each meets what the last one's victims forked
 		pids, err := g.Processes()
 		if err != nil {
 			return err
@@ -149,8 +151,10 @@ func (g *Group) killEach() error {
 				return problem.Wrap(err, "control_group_unreadable", "can't kill process %d", pid)
 			}
 		}
+		left = pids
 	}
-	return nil
+	return problem.New("unit_not_killed", "after %d kills each, processes are in %s still: %v", rounds, g.Path, left).
+		WithHint("A process that hangs in the kernel, or one that forks faster than it is killed. Sophia goes on trying.")
 }
 
 // Processes lists the ids of the processes in the group and below it.

@@ -1,8 +1,14 @@
 package unit
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"sophia/messages/problem"
 )
 
 func TestGroup_PathFollowsFromSliceAndName(t *testing.T) {
@@ -35,5 +41,28 @@ func TestGroup_FindsTheUnifiedTree(t *testing.T) {
 	}
 	if _, err := unifiedIn(strings.NewReader("1 2 0:1 / / rw - ext4 /dev/x rw\n")); err == nil {
 		t.Error("found a tree that is not there")
+	}
+}
+
+// Kernels without cgroup.kill: a process that does not go is told about.
+func TestGroup_KillOfEachSaysWhoSurvives(t *testing.T) {
+	zombie := exec.Command("true")
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer zombie.Wait() // not before: what nobody waits for stays
+	dir := t.TempDir()
+	pid := strconv.Itoa(zombie.Process.Pid)
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Group{Path: dir, dir: f}
+	defer g.Close()
+	if err := g.killEach(); problem.CodeOf(err) != "unit_not_killed" || !strings.Contains(err.Error(), pid) {
+		t.Errorf("%v, want that %s is alive", err, pid)
 	}
 }

@@ -104,7 +104,7 @@ func (m *Manager) again(ctx context.Context, call func(*sd.Conn, *link) error) e
 // Start starts the unit and returns when systemd has executed the host (that
 // is what Type=exec means), or why it could not. The reference that it returns
 // is validated. Errors: systemd_unavailable, unit_exists, unit_start_failed,
-// unit_not_validated.
+// unit_not_validated, control_group_unreadable.
 //
 // A unit that has already ended is still found by Watch and Inspect until
 // Release is called, where systemd is reached over the session bus.
@@ -112,6 +112,10 @@ func (m *Manager) Start(ctx context.Context, s Spec) (messages.UnitRef, error) {
 	props, err := s.Properties()
 	if err != nil {
 		return messages.UnitRef{}, err
+	}
+	if _, err := unifiedMount(); err != nil { // its end could not be proven
+		return messages.UnitRef{}, problem.Wrap(err, "control_group_unreadable", "the cgroup2 tree was not found").
+			WithHint("As root: mount -t cgroup2 none /sys/fs/cgroup/unified")
 	}
 	if err := m.Ping(ctx); err != nil { // a start is not repeated over a new connection
 		return messages.UnitRef{}, err

@@ -2,6 +2,7 @@ package unit
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -15,19 +16,22 @@ import (
 // End stops a unit for good: systemd's stop (SIGTERM, SIGKILL after
 // StopTimeout), and cgroup.kill when the control group is not empty grace after
 // the call, or systemd can't be reached. It returns when the group is empty or
-// gone, which is not yet the proof that WaitQuiet gives.
+// gone, which is not yet the proof that WaitQuiet gives. Where the group can't
+// be looked at the unit is stopped all the same, and the error says what is not
+// known.
 func (m *Manager) End(ctx context.Context, ref messages.UnitRef, grace time.Duration) error {
-	g, err := OpenGroup(ref)
-	if err != nil {
-		return err
+	g, unknown := OpenGroup(ref) // before the stop: afterwards the name may be another's
+	if unknown == nil {
+		defer g.Close()
 	}
-	defer g.Close()
 	asked, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := m.Stop(asked, ref); err == nil {
-		if g.WaitEmpty(asked) == nil {
-			return nil
-		}
+	err := m.Stop(asked, ref)
+	if unknown != nil {
+		return errors.Join(unknown, err)
+	}
+	if err == nil && g.WaitEmpty(asked) == nil {
+		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err

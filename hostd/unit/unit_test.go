@@ -330,6 +330,20 @@ func TestQuiet_SeesWhoLeftTheControlGroup(t *testing.T) {
 	}
 }
 
+// What can't be looked at is stopped all the same.
+func TestUnit_EndStopsAlsoWhereTheGroupCanNotBeRead(t *testing.T) {
+	l := setup(t)
+	ref := l.start(t, nil, "forever")
+	blind := ref
+	blind.ControlGroup = "/elsewhere" // as where no cgroup2 tree is mounted
+	if err := l.manager.End(within(t, 30*time.Second), blind, 20*time.Second); problem.CodeOf(err) != "control_group_unreadable" {
+		t.Errorf("%v, want that the end is not proven", err)
+	}
+	if st, err := l.manager.Inspect(within(t, 10*time.Second), ref.Name); err != nil || !st.Over() {
+		t.Errorf("the unit: %v, %v", st, err)
+	}
+}
+
 func TestUnit_StrictConfinementTakesEffect(t *testing.T) {
 	l := setup(t)
 	bin := filepath.Dir(fakeharness.Build(t))

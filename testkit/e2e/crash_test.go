@@ -105,6 +105,9 @@ func (h *house) survives(c crash) {
 			c.after()
 		}
 		h.up()
+		if strings.Contains(h.log(), "lease not stored") {
+			h.t.Errorf("the launch was taken up before the store could be written\n%s", h.log())
+		}
 		h.remembers(mark)
 		h.nothingWaits()
 		if id == "" {
