@@ -245,6 +245,19 @@ func TestTools_AWriteIsShownJournaledAndReverted(t *testing.T) {
 	w.code("not_found", "get_wiki_page", `{"slug":"plan"}`, "beta")
 }
 
+// A page whose file says a thing twice is told of to those who see the page.
+func TestTools_AnAmbiguousPageIsNoNewsToAnotherScope(t *testing.T) {
+	w := newDataWorld(t)
+	w.ok("write_wiki_page", `{"slug":"plan","body":"one","entity":"acme"}`, "acme")
+	w.edit("note/plan.md", "---\nentity: acme\nentity: beta\n---\ntwo\n")
+	w.edit("note/fresh.md", "---\nentity: beta\nentity: acme\n---\nx\n")
+	w.code(wiki.CodeAmbiguous, "get_wiki_page", `{"slug":"plan"}`, "acme")
+	w.code(wiki.CodeAmbiguous, "write_wiki_page", `{"slug":"plan","body":"three","entity":"acme"}`, "acme")
+	w.code("not_found", "get_wiki_page", `{"slug":"plan"}`, "beta")
+	w.code(wiki.CodeAmbiguous, "get_wiki_page", `{"slug":"fresh"}`, "*")
+	w.code("not_found", "get_wiki_page", `{"slug":"fresh"}`, "acme")
+}
+
 // What the owner approved is what is done, or nothing is, and the refusal names
 // what differs first.
 func TestTools_WhatWasApprovedIsWhatIsDone(t *testing.T) {

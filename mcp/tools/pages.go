@@ -2,10 +2,12 @@ package tools
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sophia/mcp/registry"
 	"sophia/messages"
+	"sophia/messages/problem"
 	"sophia/store"
 	"sophia/store/tables"
 	"sophia/store/wiki"
@@ -55,7 +57,7 @@ type wikiPageIn struct {
 }
 
 func (d Data) getWikiPage(ctx context.Context, c *registry.Call, in wikiPageIn) (WikiPageOut, error) {
-	if err := d.pickUp(ctx, in.Kind, in.Slug); err != nil {
+	if err := d.pickUp(ctx, c, in.Kind, in.Slug); err != nil {
 		return WikiPageOut{}, err
 	}
 	r := d.view(ctx, c)
@@ -78,13 +80,23 @@ func (d Data) getWikiPage(ctx context.Context, c *registry.Call, in wikiPageIn) 
 	return out, nil
 }
 
-// pickUp takes an edit by hand over before a page is read or written.
-func (d Data) pickUp(ctx context.Context, kind, slug string) error {
+// pickUp takes an edit by hand over before a page is read or written. What is
+// wrong with the file is told to those who see the page.
+func (d Data) pickUp(ctx context.Context, c *registry.Call, kind, slug string) error {
 	stale, err := d.Wiki.Stale(kind, slug)
 	if err != nil || !stale {
 		return err
 	}
-	return d.Wiki.PickUp(ctx, d.Write, kind, slug)
+	err = d.Wiki.PickUp(ctx, d.Write, kind, slug)
+	if problem.CodeOf(err) != wiki.CodeAmbiguous || slices.Contains(c.Authority.Scope, "*") {
+		return err
+	}
+	r := d.view(ctx, c)
+	defer r.Close()
+	if sees, failed := tables.WikiPages.Has(r, tables.PageKey(kind, slug)); failed == nil && !sees {
+		return nil
+	}
+	return err
 }
 
 type writeWikiPageIn struct {
@@ -111,7 +123,7 @@ func (d Data) page(in writeWikiPageIn, created *bool) func(*store.Tx) error {
 }
 
 func (d Data) writeWikiPage(ctx context.Context, c *registry.Call, in writeWikiPageIn) (WikiWritten, error) {
-	if err := d.pickUp(ctx, in.Kind, in.Slug); err != nil {
+	if err := d.pickUp(ctx, c, in.Kind, in.Slug); err != nil {
 		return WikiWritten{}, err
 	}
 	out := WikiWritten{Kind: in.Kind, Slug: in.Slug}
@@ -121,7 +133,7 @@ func (d Data) writeWikiPage(ctx context.Context, c *registry.Call, in writeWikiP
 }
 
 func (d Data) previewWikiPage(ctx context.Context, c *registry.Call, in writeWikiPageIn) ([]messages.Change, error) {
-	if err := d.pickUp(ctx, in.Kind, in.Slug); err != nil {
+	if err := d.pickUp(ctx, c, in.Kind, in.Slug); err != nil {
 		return nil, err
 	}
 	var created bool

@@ -227,7 +227,7 @@ func TestTools_BothSpellingsAndStructuredErrors(t *testing.T) {
 			t.Errorf("a call without a name: %+v", m)
 		}
 		w.mu.Lock()
-		w.full = true
+		w.refusal = errFull
 		w.mu.Unlock()
 		if r, s := result(t, last(t, c.do(c.tool("1", "sophia.echo", `{"text":"x"}`, "")))); !r.IsError || s["code"] != "too_many_calls" {
 			t.Errorf("with too much under way: %v", s)

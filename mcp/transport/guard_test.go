@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"sophia/mcp/transport"
+	"sophia/messages/problem"
 )
 
 func TestBody_IsBounded(t *testing.T) {
@@ -198,6 +199,39 @@ func TestStateless_HeadersAndBodyMustAgree(t *testing.T) {
 		r.Header.Set("MCP-Protocol-Version", "2026-07-28")
 		if res, err := w.hc.Do(r); err != nil || res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
 			t.Errorf("%s: %v %v", method, res, err)
+		}
+	}
+}
+
+// What is not the caller's doing is not called so.
+func TestAdmission_SaysWhoseTroubleItIs(t *testing.T) {
+	w := newWorld(t)
+	c := w.legacy("alpha")
+	for want, refusal := range map[int]error{
+		http.StatusTooManyRequests:    errFull,
+		http.StatusServiceUnavailable: problem.New("connections_down", "the daemon is starting or stopping").WithHint("Try again in a moment."),
+	} {
+		w.mu.Lock()
+		w.refusal = refusal
+		w.mu.Unlock()
+		r, err := http.NewRequest("POST", w.http.URL+"/api/v1/tools/sophia.echo", strings.NewReader(`{"text":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer alpha")
+		got, err := w.hc.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(got.Body)
+		got.Body.Close()
+		if err != nil || got.StatusCode != want || !bytes.Contains(body, []byte(problem.CodeOf(refusal))) {
+			t.Errorf("REST: %s %s, want %d", got.Status, body, want)
+		}
+		listed := c.do(c.msg("1", "tools/list", "", ""))
+		listed.Body.Close()
+		if listed.StatusCode != want {
+			t.Errorf("MCP: %s, want %d", listed.Status, want)
 		}
 	}
 }

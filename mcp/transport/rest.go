@@ -30,12 +30,23 @@ func (t *Transport) serveREST(w http.ResponseWriter, r *http.Request, a messages
 	leave, err := t.c.Admission.Enter(ctx, a)
 	if err != nil {
 		why := problem.Of(err)
-		t.writeREST(w, http.StatusTooManyRequests, t.c.Dispatcher.Refuse(ctx, a, why))
+		t.writeREST(w, admissionStatus(why), t.c.Dispatcher.Refuse(ctx, a, why))
 		return
 	}
 	defer leave()
 	res := t.c.Dispatcher.Call(ctx, dispatch.Request{Authority: a, Tool: tool, Args: args})
 	t.writeREST(w, restStatus(res.Err), res.Body)
+}
+
+// codeTooMany is what an Admission says when this connection has too much under
+// way; everything else is the daemon's own trouble.
+const codeTooMany = "too_many_calls"
+
+func admissionStatus(why *problem.Error) int {
+	if why.Code == codeTooMany {
+		return http.StatusTooManyRequests
+	}
+	return http.StatusServiceUnavailable
 }
 
 func (t *Transport) writeREST(w http.ResponseWriter, status int, body []byte) {

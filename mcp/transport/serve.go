@@ -195,6 +195,7 @@ func (t *Transport) run(w http.ResponseWriter, r *http.Request, p *post, body []
 			defer t.mcp.UnregisterSession(ctx, p.SessionID())
 		}
 		until = t.drain
+		go t.watch(ctx, r, cancel)
 	} else {
 		leave, err := t.c.Admission.Enter(ctx, p.a)
 		if err != nil {
@@ -238,6 +239,24 @@ func (t *Transport) run(w http.ResponseWriter, r *http.Request, p *post, body []
 		status = modernStatus(failure.Error.Code)
 	}
 	p.reply.finish(status, rpcFailure(p.e.id, failure.Error.Code, failure.Error.Message, failure.Error.Data))
+}
+
+// watch cancels a subscription, which outlives the call that opened it, once its
+// bearer is no longer good.
+func (t *Transport) watch(ctx context.Context, r *http.Request, cancel context.CancelFunc) {
+	beat := time.NewTicker(t.c.KeepAlive)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			if _, err := t.authority(r); err != nil {
+				cancel()
+				return
+			}
+		}
+	}
 }
 
 // ours says that p is a call of one of Sophia's tools, which needs nothing of
@@ -299,7 +318,7 @@ func plainResult(result any) any {
 func (t *Transport) busy(w http.ResponseWriter, p *post, err error) {
 	why := problem.Of(err)
 	if p.e.method != string(mcp.MethodToolsCall) {
-		writeRPCError(w, http.StatusTooManyRequests, p.e.id, codeBusy, why.Message, why)
+		writeRPCError(w, admissionStatus(why), p.e.id, codeBusy, why.Message, why)
 		return
 	}
 	body := t.c.Dispatcher.Refuse(context.Background(), p.a, why)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,28 @@ func TestSession_IdleOnesGoAndOpenStreamsKeepTheirs(t *testing.T) {
 	}
 	for w.tr.Sessions() > 0 { // and its session after it
 		runtime.Gosched()
+	}
+}
+
+// A subscription ends with its bearer.
+func TestSubscription_EndsWithItsBearer(t *testing.T) {
+	w := newWorld(t, listChanged, func(c *transport.Config) { c.KeepAlive = 5 * time.Millisecond })
+	m := w.stateless("alpha")
+	listen := m.do(m.msg("9", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, ""))
+	defer listen.Body.Close()
+	lines := bufio.NewReader(listen.Body)
+	for { // it is open, and gives signs of life
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, ":") {
+			break
+		}
+	}
+	w.revoke("alpha")
+	if _, err := io.Copy(io.Discard, lines); err != nil {
+		t.Errorf("the subscription of a revoked bearer ended with %v", err)
 	}
 }
 

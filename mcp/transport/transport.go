@@ -25,7 +25,8 @@ type Authorities interface {
 }
 
 // Admission bounds what one connection has under way. Enter returns a
-// *problem.Error when there is too much.
+// *problem.Error: too_many_calls when there is too much, any other code when the
+// daemon can't admit anybody now.
 type Admission interface {
 	Enter(ctx context.Context, a messages.Authority) (leave func(), err error)
 }

@@ -39,7 +39,7 @@ type world struct {
 
 	mu      sync.Mutex
 	bearers map[[32]byte]messages.Authority
-	full    bool
+	refusal error // of Enter
 }
 
 func (w *world) ByBearer(_ context.Context, sum [sha256.Size]byte) (messages.Authority, bool, error) {
@@ -64,8 +64,8 @@ func (w *world) revoke(bearer string) {
 func (w *world) Enter(context.Context, messages.Authority) (func(), error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.full {
-		return nil, errFull
+	if w.refusal != nil {
+		return nil, w.refusal
 	}
 	return func() {}, nil
 }

@@ -38,6 +38,26 @@ func cutLine(s string) (line, rest string, found bool) {
 	return strings.TrimSuffix(line, "\r"), rest, found
 }
 
+// keys are what Sophia understands of front matter.
+func keys() []string { return []string{"title", "tags", "entity", "shared", "signature"} }
+
+// twice is an understood key that is given more than once, which readers of YAML
+// understand differently or not at all; "" when none is. first and again are
+// lines of the file, from 1.
+func (f front) twice() (key string, first, again int) {
+	const opening = 1 // the line of dashes
+	for _, key := range keys() {
+		from, to, ok := f.at(key)
+		if !ok {
+			continue
+		}
+		if next, _, more := (front{f.lines[to:]}).at(key); more {
+			return key, opening + from + 1, opening + to + next + 1
+		}
+	}
+	return "", 0, 0
+}
+
 // at finds a key: its line, and the line after its value.
 func (f front) at(key string) (from, to int, ok bool) {
 	for i, l := range f.lines {
@@ -95,19 +115,20 @@ func (f front) list(key string) []string {
 	return out
 }
 
-// set replaces a key's value, in its place or at the end; "" removes the key.
+// set replaces a key's value, in its place or at the end; "" removes the key. Of
+// a key that is there more than once one is left.
 func (f *front) set(key, value string) {
-	from, to, ok := f.at(key)
 	var lines []string
 	if value != "" {
 		lines = []string{key + ": " + value}
 	}
-	switch {
-	case ok:
-		f.lines = append(append(append([]string(nil), f.lines[:from]...), lines...), f.lines[to:]...)
-	default:
-		f.lines = append(f.lines, lines...)
+	rest := *f
+	var out []string
+	for from, to, ok := rest.at(key); ok; from, to, ok = rest.at(key) {
+		out = append(append(out, rest.lines[:from]...), lines...)
+		rest.lines, lines = rest.lines[to:], nil
 	}
+	f.lines = append(append(out, rest.lines...), lines...)
 }
 
 // file puts front matter and body together.

@@ -12,7 +12,7 @@ func FuzzFrontMatter(f *testing.F) {
 	v := &Vault{key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
 	for _, s := range []string{
 		"", "---\n---\n", "---\ntitle: a: b\n---\nx", "\ufeff---\r\ntitle: \"q\\\"\"\r\ntags: [a, 'b']\r\n---\r\nbody\r\n",
-		"---\ntags:\n- a\n  - b\n---\n---\ntitle: x\n---\n", "---\nnever closed\n", "--- \ndate: 2026-01-01\nsignature: ed25519:AAAA\n...\n# h [[a|b]] [[c#d]]",
+		"---\nshared: true\nx: y\nshared: true\ntitle: a\ntitle:\n- b\n---\n", "---\ntags:\n- a\n  - b\n---\n---\ntitle: x\n---\n", "---\nnever closed\n", "--- \ndate: 2026-01-01\nsignature: ed25519:AAAA\n...\n# h [[a|b]] [[c#d]]",
 	} {
 		f.Add(s, "title", "tag")
 	}
@@ -30,6 +30,10 @@ func FuzzFrontMatter(f *testing.F) {
 		p, err := v.compose(Draft{Kind: "note", Slug: "x", Title: title, Body: old.Body, Tags: []string{tag}}, &old)
 		if err != nil {
 			t.Fatal(err)
+		}
+		written, _, _ := cut(p.File)
+		if key, _, _ := written.twice(); key != "" {
+			t.Fatalf("%q says %s twice", p.File, key)
 		}
 		if p.Signature != Signed {
 			t.Fatalf("%q is not signed: %s", p.File, p.Signature)

@@ -215,7 +215,9 @@ func (v *Vault) row(s store.Source, kind, slug string) (*tables.WikiPage, error)
 	return &p, err
 }
 
-// PickUp takes a page's file over into the store, when someone edited it.
+// PickUp takes a page's file over into the store, when someone edited it. A file
+// whose front matter says a thing twice is left alone, because it is not clear
+// who may see it: wiki_front_matter_ambiguous.
 func (v *Vault) PickUp(ctx context.Context, w store.Writer, kind, slug string) error {
 	if err := CheckName(kind, slug); err != nil {
 		return err
@@ -232,10 +234,18 @@ func (v *Vault) PickUp(ctx context.Context, w store.Writer, kind, slug string) e
 		if now == nil {
 			return tables.WikiPages.Delete(tx, tables.PageKey(kind, slug))
 		}
+		f, _, _ := cut(*now)
+		if key, first, again := f.twice(); key != "" {
+			return problem.New(CodeAmbiguous, "%s gives %q twice, in lines %d and %d", fileOf(kind, slug), key, first, again).
+				WithHint("Keep one of the two lines. Until then the page can't be read or written here.")
+		}
 		return tables.WikiPages.Put(tx, v.parse(kind, slug, *now, tx.Now()))
 	})
 	return err
 }
+
+// CodeAmbiguous is of a file whose front matter says a thing twice.
+const CodeAmbiguous = "wiki_front_matter_ambiguous"
 
 // Rescan picks up every page that was edited, made or removed by hand, and
 // returns how many.
@@ -275,7 +285,11 @@ func (v *Vault) Rescan(ctx context.Context, w store.Writer) (int, error) {
 			return n, err
 		}
 		if stale {
-			if err := v.PickUp(ctx, w, kind, slug); err != nil {
+			err := v.PickUp(ctx, w, kind, slug)
+			if problem.CodeOf(err) == CodeAmbiguous {
+				continue // who reads it is told
+			}
+			if err != nil {
 				return n, err
 			}
 			n++

@@ -210,3 +210,43 @@ func TestPage_AFailedCommitPutsTheFileBack(t *testing.T) {
 		t.Errorf("the file is %q", got)
 	}
 }
+
+// A file that says a thing twice is not taken over, and who sees the page is
+// not left to which of the two is read. Written anew, it says each thing once.
+func TestPage_WhatIsSaidTwiceIsNotGuessed(t *testing.T) {
+	for name, c := range map[string]struct{ file, says string }{
+		"shared":    {"---\ntitle: x\nshared: true\nentity: acme\nshared: true\n---\nby hand\n", `"shared" twice, in lines 3 and 5`},
+		"entity":    {"---\nentity: acme\nentity: beta\n---\nby hand\n", `"entity" twice, in lines 2 and 3`},
+		"a list":    {"---\ntags:\n  - a\n  - b\ntitle: x\ntags: [c]\n---\nby hand\n", `"tags" twice, in lines 2 and 6`},
+		"of others": {"---\naliases: a\naliases: b\nentity: acme\n---\nby hand\n", ""},
+		"in a list": {"---\ntags:\n  - shared: x\nshared: true\n---\nby hand\n", ""},
+		"in a page": {"---\nentity: acme\n---\nentity: beta\nentity: gamma\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setUp(t)
+			if _, err := f.write(wiki.Draft{Kind: "note", Slug: "x", Body: "before", Entity: "acme"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(f.path("note/x.md"), []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := f.v.PickUp(bg, f.db, "note", "x")
+			if c.says == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if problem.CodeOf(err) != wiki.CodeAmbiguous || !strings.Contains(err.Error(), "note/x.md gives "+c.says) {
+				t.Errorf("%v, want %s", err, c.says)
+			}
+			if p := f.page("note/x"); p.Body != "before\n" || p.Entity != "acme" || p.Shared {
+				t.Errorf("it was taken over: %+v", p)
+			}
+			// The daemon starts with such a file.
+			if n, err := f.v.Rescan(bg, f.db); err != nil || n != 0 {
+				t.Errorf("rescan: %d, %v", n, err)
+			}
+		})
+	}
+}
