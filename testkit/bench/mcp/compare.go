@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -128,8 +129,10 @@ func compare(report *bench.Report, rounds, calls int) error {
 	return nil
 }
 
-// rate is calls a second with all callers at once.
+// rate is calls a second with all callers at once. The heap is collected
+// before, or one server's garbage would be swept in the time of the next.
 func rate(callers []*caller, calls int) (float64, error) {
+	runtime.GC()
 	var wg sync.WaitGroup
 	errs := make(chan error, len(callers))
 	begun := time.Now()
