@@ -19,9 +19,12 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	terminal := flag.Bool("terminal", false, "show it in this terminal")
+	flag.Bool("terminal", true, "show it in this terminal, which is the only place there is")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "sophia-tray shows what waits for you and carries your answer. It takes no arguments; run it in a terminal where you logged in.")
+	}
 	flag.Parse()
-	err := show(*terminal, flag.Args())
+	err := show(flag.Args())
 	if err == nil {
 		return ownertext.ExitDone
 	}
@@ -34,12 +37,9 @@ func run() int {
 	return ownertext.ExitCode(err)
 }
 
-func show(terminal bool, rest []string) error {
+func show(rest []string) error {
 	if len(rest) > 0 {
-		return problem.New("usage", "sophia-tray takes no %q", rest[0])
-	}
-	if !terminal {
-		return problem.New("usage", "sophia-tray runs in a terminal").WithHint("Run: sophia-tray --terminal")
+		return problem.New("usage", "it takes no %q", rest[0])
 	}
 	dirs, err := paths.Resolve(os.Getenv)
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 	"sophia/hostd/ownertext"
 )
 
+// version is set at the build: -ldflags "-X main.version=…".
+var version = "dev"
+
 func main() { os.Exit(run()) }
 
 func run() int {
@@ -20,6 +23,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "sophia:", err)
 		return ownertext.ExitFailed
 	}
+	app.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return ownercli.Run(ctx, app, os.Args[1:])

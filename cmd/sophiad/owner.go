@@ -140,8 +140,13 @@ func (j journal) Get(_ context.Context, seq uint64) (ownerapi.Mutation, error) {
 // Revert is sophia.revert_mutation, called by the owner: elevated, so it waits
 // for the owner's presence.
 func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerapi.Mutation, error) {
-	if _, err := j.Get(ctx, seq); err != nil {
+	m, err := j.Get(ctx, seq)
+	if err != nil {
 		return ownerapi.Mutation{}, err
+	}
+	if !j.revertible(seq) {
+		return ownerapi.Mutation{}, problem.New("mutation_not_revertible", "change %d is of %s, which Sophia keeps for itself", seq, m.Table).
+			WithHint("A connection is undone with: sophia connection revoke")
 	}
 	args, err := json.Marshal(map[string]string{"id": j.d.db.ID(seq), "reason": reason})
 	if err != nil {
@@ -160,6 +165,14 @@ func (j journal) Revert(ctx context.Context, seq uint64, reason string) (ownerap
 		return ownerapi.Mutation{}, err
 	}
 	return j.Get(ctx, last)
+}
+
+// revertible: what no connection sees, however wide its scope, is the daemon's own.
+func (j journal) revertible(seq uint64) bool {
+	r := j.d.db.View(store.ScopeOf(cliAuthority().Scope))
+	defer r.Close()
+	_, err := r.Entry(seq)
+	return err == nil
 }
 
 func mutation(e store.Entry, undone undoings) (ownerapi.Mutation, error) {

@@ -6,6 +6,8 @@ import (
 
 	"sophia/hostd/ownerapi"
 	"sophia/mcp/registry"
+	"sophia/messages"
+	"sophia/messages/problem"
 	"sophia/store"
 	"sophia/store/tables"
 	"sophia/testkit/storetest"
@@ -31,9 +33,18 @@ func TestJournal_SaysWhatUndidAChange(t *testing.T) {
 	})
 	write(func(tx *store.Tx) error { return tx.Revert(2, false) })
 
+	if _, err := db.Write(ctx, store.System("test", "test"), func(tx *store.Tx) error {
+		return tables.Profiles.Put(tx, messages.LaunchProfile{ID: "codex-reviewer"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+
 	j := journal{&sophiad{db: db}}
+	if _, err := j.Revert(ctx, 5, ""); problem.CodeOf(err) != "mutation_not_revertible" {
+		t.Errorf("undoing a row that Sophia keeps for itself: %v", err)
+	}
 	page, err := j.List(ctx, ownerapi.JournalQuery{})
-	if err != nil || len(page.Items) != 4 {
+	if err != nil || len(page.Items) != 5 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	want := map[uint64]uint64{2: 4}

@@ -93,7 +93,7 @@ var without = map[string]string{
 	"sophia-wrapper": "no agent can be connected or launched",
 	"sophia-isolate": "sophia.execute_code does not run",
 	"sophia-compile": "sophia.execute_code does not run",
-	"sophia-tray":    "nothing can be approved but in the portal",
+	"sophia-tray":    "nothing can be approved",
 }
 
 // ProgramNames are all of Sophia's programs.

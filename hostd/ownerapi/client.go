@@ -126,7 +126,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return problem.Wrap(err, "timed_out", "the daemon did not answer in time")
 	case ctx.Err() != nil:
-		return problem.Wrap(ctx.Err(), "interrupted", "stopped before the daemon answered")
+		return problem.New("interrupted", "stopped before the daemon answered").WithHint("What waited for an approval was withdrawn.")
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return problem.Wrap(err, "daemon_unreachable", "no daemon answers on %s", c.socket).WithHint("Start it with: sophia up")

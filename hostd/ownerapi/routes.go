@@ -165,7 +165,7 @@ func (s *Server) approvalRoutes(a Approvals) {
 
 func needsPresence() *problem.Error {
 	return problem.New("approval_needs_presence", "approving and denying take the owner's presence, which a key alone does not prove").
-		WithHint("Answer in the Sophia tray or the portal; without a desktop: sophia-tray --terminal")
+		WithHint("Answer in the Sophia tray: sophia-tray --terminal")
 }
 
 func (s *Server) journalRoutes(j Journal) {

@@ -71,7 +71,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(InstanceHeader, s.verifier.instance)
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		s.fail(w, r, problem.New("browser_refused", "the owner API is not for browsers").WithHint("Use the portal."))
+		s.fail(w, r, problem.New("browser_refused", "the owner API is not for browsers").WithHint("Use the sophia command."))
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -134,7 +134,7 @@ func statusOf(code string) int {
 	switch {
 	case strings.HasSuffix(code, "_not_found"):
 		return http.StatusNotFound
-	case strings.HasPrefix(code, "unknown_"), strings.HasPrefix(code, "invalid_"):
+	case strings.HasPrefix(code, "unknown_"), strings.HasPrefix(code, "invalid_"), strings.HasPrefix(code, "missing_"):
 		return http.StatusBadRequest
 	}
 	return http.StatusUnprocessableEntity

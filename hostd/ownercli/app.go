@@ -26,6 +26,7 @@ type App struct {
 	Getenv   func(string) string
 	Dir      string // the working directory
 	Programs string // the folder of sophiad and the others
+	Version  string // of this program
 	JSON     bool
 	Attach   Attacher
 	Now      func() time.Time // nil: time.Now

@@ -11,7 +11,7 @@ import (
 )
 
 func newApproval(a *App) *cobra.Command {
-	return noun("approval", "Approvals: what waits for you (answer in the tray or the portal)", newApprovalList(a))
+	return noun("approval", "Approvals: what waits for you (answer in sophia-tray)", newApprovalList(a))
 }
 
 type approvalList struct{ app *App }
@@ -39,7 +39,7 @@ func (o *approvalList) run(ctx context.Context) error {
 		}
 		o.app.table(w, []string{"APPROVAL", "WHO", "WHAT", "ASKED", "EXPIRES"}, rows, "Nothing waits for you.")
 		if len(rows) > 0 {
-			o.app.hint(w, "Answer in the tray, the portal, or with: sophia-tray --terminal")
+			o.app.hint(w, "Answer in a terminal of yours: sophia-tray")
 		}
 	})
 }

@@ -142,6 +142,7 @@ type shell struct {
 	dir      string
 	tty      bool
 	columns  int
+	version  string
 	now      func() time.Time
 	attached func(token []byte) (over bool, err error)
 }
@@ -212,7 +213,7 @@ func (s *shell) runArgs(args ...string) (code int, out, errout string) {
 	var o, e bytes.Buffer
 	a := &ownercli.App{
 		In: strings.NewReader(""), Out: &o, Err: &e, OutTTY: s.tty, InTTY: s.tty, Getenv: s.getenv, Dir: s.dir, Programs: s.home,
-		Columns: s.columns, Now: s.now,
+		Columns: s.columns, Now: s.now, Version: s.version,
 		Attach: func(_ context.Context, _ *ownercli.App, socket string, token *secret.Secret) (bool, error) {
 			var copied []byte
 			token.Use(func(b []byte) error { copied = append(copied, b...); return nil })
@@ -391,6 +392,13 @@ func TestCLI_UsageErrors(t *testing.T) {
 		"status --colour":           "unknown flag",
 		"tool call sophia.orient x": "neither a JSON object nor KEY=VALUE",
 		"connect codex":             "add --yes",
+		"tool call":                 "tool call needs TOOL",
+		"workspace add a b":         `takes no "b"`,
+		"journal list --limit 0":    "from 1 to 1000",
+		"completion dash":           `no verb "dash"`,
+		"help agnet":                `no command "agnet"`,
+		"help agent strat":          `no command "agent strat"`,
+		"agent stop a b c":          "See: sophia agent stop --help",
 	} {
 		code, out, errs := s.run(line)
 		if code != 2 || !strings.Contains(errs, text) || !strings.Contains(errs, "(usage)") || out != "" {
@@ -402,6 +410,32 @@ func TestCLI_UsageErrors(t *testing.T) {
 			t.Errorf("%s --json: exit %d\n%s%s", line, code, out, errs)
 		}
 	}
+}
+
+func TestCLI_VersionAndHelp(t *testing.T) {
+	s := newShell(t)
+	s.version = "1.2.3"
+	s.want("--version", 0, "sophia 1.2.3\n", "")
+	_, help, _ := s.run("agent stop --help")
+	s.want("help agent stop", 0, help, "")
+	if code, out, _ := s.run("help"); code != 0 || !strings.Contains(out, "Available Commands") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+// What the daemon finds wrong with an argument is a usage error as well.
+func TestCLI_WrongArgumentsAreUsageErrors(t *testing.T) {
+	s := newShellWith(t, func(all *ownerapi.Services) { all.Connections = picky{} })
+	if code, _, errs := s.run("connection mint x --profile root"); code != 2 || !strings.Contains(errs, "valid: observer, assistant, full") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
+// picky mints nothing.
+type picky struct{ patientMint }
+
+func (picky) Mint(context.Context, ownerapi.MintRequest) (messages.ConnectionRow, *secret.Secret, error) {
+	return messages.ConnectionRow{}, nil, problem.New("invalid_profile", "%q is no profile", "root").WithValid("observer", "assistant", "full")
 }
 
 func TestCLI_NoDaemon(t *testing.T) {

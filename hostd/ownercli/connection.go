@@ -132,6 +132,8 @@ func connectionState(c messages.ConnectionRow, now time.Time) string {
 		return "expired " + ago(*c.Expires, now)
 	case c.Launch != "":
 		return "of " + c.Launch
+	case c.Expires != nil:
+		return "expires " + ago(*c.Expires, now)
 	}
 	return "minted " + ago(c.Created, now)
 }

@@ -36,6 +36,9 @@ func newJournalList(a *App) *cobra.Command {
 }
 
 func (o *journalList) run(ctx context.Context) error {
+	if o.query.Limit < 1 || o.query.Limit > 1000 {
+		return usage("--limit is a number from 1 to 1000")
+	}
 	page, err := call(ctx, o.app, func(ctx context.Context, c *ownerapi.Client) (ownerapi.Page[ownerapi.Mutation], error) {
 		return c.Journal(ctx, o.query)
 	})

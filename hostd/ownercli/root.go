@@ -18,7 +18,7 @@ func Command(a *App) *cobra.Command {
 		Short: "Your agents' state, and the agents you launch",
 		Long: `sophia starts and stops the daemon, connects agents to it, launches managed
 agents, and shows what they did. Approving is not among its commands: that takes
-your presence, in the tray, the portal, or sophia-tray --terminal.
+your presence, in sophia-tray.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 daemon not reachable, 5 timed out.`,
 		SilenceErrors: true,
@@ -33,21 +33,41 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 4 daemon not reachable, 5 time
 		p := problem.New("usage", "unknown command %q", args[0]).WithHint("See: sophia --help")
 		return p.WithValid(c.SuggestionsFor(args[0])...)
 	}
+	root.Version = a.Version
+	root.SetVersionTemplate("sophia {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print one JSON value of a stable shape")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, "%v", err) })
+	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(
 		newUp(a), newDown(a), newStatus(a), newDoctor(a),
 		newConnection(a), newConnect(a), newDisconnect(a),
 		newAgent(a), newWorkspace(a), newHarness(a),
 		newApproval(a), newJournal(a), newTool(a),
 	)
+	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		noNounAlone(c)
 	}
 	return root
+}
+
+// newHelp is cobra's help command, which says nothing of a topic that is none.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return problem.New("usage", "there is no command %q", strings.Join(args, " ")).
+					WithValid(root.SuggestionsFor(args[0])...).WithHint("See: sophia --help")
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
 }
 
 // noNounAlone makes a noun without a verb, or with a wrong one, a usage error
@@ -61,12 +81,12 @@ func noNounAlone(c *cobra.Command) {
 		verbs = append(verbs, sub.Name())
 		noNounAlone(sub)
 	}
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		p := problem.New("usage", "sophia %s needs a verb", c.Name())
+	c.Args = cobra.ArbitraryArgs // so that RunE can say which verb was meant
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			p = problem.New("usage", "sophia %s has no verb %q", c.Name(), args[0])
+			return misused(c, "%s has no verb %q", c.Name(), args[0]).WithValid(verbs...)
 		}
-		return p.WithValid(verbs...).WithHint("See: sophia %s --help", c.Name())
+		return misused(c, "%s needs a verb", c.Name()).WithValid(verbs...)
 	}
 }
 
@@ -114,14 +134,22 @@ func noun(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// called is a command's name without the program's.
+func called(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") }
+
+// misused is a wrong command line of c.
+func misused(c *cobra.Command, format string, args ...any) *problem.Error {
+	return problem.New("usage", format, args...).WithHint("See: %s --help", c.CommandPath())
+}
+
 // exactly is cobra.ExactArgs with the names of what is missing.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usage("%s needs %s", cmd.CommandPath(), strings.ToUpper(names[len(args)]))
+			return misused(cmd, "%s needs %s", called(cmd), strings.ToUpper(names[len(args)]))
 		case len(args) > len(names):
-			return usage("%s takes no %q", cmd.CommandPath(), args[len(names)])
+			return misused(cmd, "%s takes no %q", called(cmd), args[len(names)])
 		}
 		return nil
 	}

@@ -123,7 +123,12 @@ type toolCall struct{ app *App }
 func newToolCall(a *App) *cobra.Command {
 	o := &toolCall{app: a}
 	return &cobra.Command{
-		Use: "call TOOL [ARGUMENTS | KEY=VALUE…]", Short: "Call a tool with your own authority", Args: cobra.MinimumNArgs(1),
+		Use: "call TOOL [ARGUMENTS | KEY=VALUE…]", Short: "Call a tool with your own authority", Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return misused(c, "tool call needs TOOL")
+			}
+			return nil
+		},
 		Example: `  sophia tool call sophia.orient goal="see what is new"
   sophia tool call sophia.search_documents '{"query":"launch","limit":3}'
   sophia tool call sophia.execute_code @snippet.json`,

@@ -26,7 +26,12 @@ type workspaceAdd struct {
 func newWorkspaceAdd(a *App) *cobra.Command {
 	o := &workspaceAdd{app: a}
 	c := &cobra.Command{
-		Use: "add [FOLDER]", Short: "Register a checkout and read its documents and code", Args: cobra.MaximumNArgs(1),
+		Use: "add [FOLDER]", Short: "Register a checkout and read its documents and code", Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return exactly("folder")(c, args)
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), append(args, a.Dir)[0]) },
 	}
 	c.Flags().StringVar(&o.name, "name", "", "how it is shown; the folder's name when not given")

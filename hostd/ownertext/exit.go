@@ -44,6 +44,8 @@ func ExitCode(err error) int {
 	}
 	if refusal, ok := errors.AsType[*ownerapi.ResponseError](err); ok {
 		switch refusal.Status {
+		case http.StatusBadRequest:
+			return ExitUsage
 		case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity:
 			return ExitRefused
 		}
