@@ -194,5 +194,6 @@ type HostReport struct {
 	HarnessPID int       `json:"harness_pid,omitempty"`
 	ExitCode   int       `json:"exit_code,omitempty"`
 	Signal     string    `json:"signal,omitempty"`
+	Stopped    bool      `json:"stopped,omitempty"` // the host was told to end: its unit was stopped
 	At         time.Time `json:"at"`
 }

@@ -224,7 +224,9 @@ type blow struct {
 	name   string
 	in     []messages.LeaseState // nil for all
 	strike func(t *testing.T, s *stage, launch string)
+	down   bool                           // the owner has every launch stopped first
 	proven bool                           // its wrapper still proves what it has redeemed
+	began  bool                           // in starting: it strikes when the unit runs, and systemd has not answered yet
 	shown  map[messages.LeaseState]string // the test with real processes, by state; "" for every other
 }
 
@@ -236,23 +238,31 @@ const (
 
 var errBusLost = problem.New("systemd_unavailable", "The user's systemd manager can't be reached")
 
-var withProcesses = []messages.LeaseState{messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping}
+var (
+	withWrapper = []messages.LeaseState{messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping}
+	fromStart   = append([]messages.LeaseState{messages.LeaseStarting}, withWrapper...)
+)
 
 var blows = []blow{
 	{name: "kill -9 of the daemon", shown: map[messages.LeaseState]string{"": byDaemon, messages.LeaseUnquiet: "TestQuiet_SurvivorsKeepTheOverlayUntilTheyDie"}},
-	{name: "kill -9 of the host", in: withProcesses, shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
+	{name: "kill -9 of the host", in: fromStart, began: true, shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
 		strike: func(_ *testing.T, s *stage, launch string) {
 			s.ends(launch, messages.HostReport{Stage: messages.StageRunning})
 		}},
-	{name: "kill -9 of the harness", in: withProcesses, shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
+	{name: "kill -9 of the harness", in: fromStart, began: true, shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
 		strike: func(_ *testing.T, s *stage, launch string) {
 			s.ends(launch, messages.HostReport{Stage: messages.StageExited, ExitCode: 137, Signal: "killed"})
 		}},
 	// The bearer died with the wrapper and the handle is used up, or the relay has
 	// the deposit and the next wrapper gets it: nothing reaches the lease.
-	{name: "kill -9 of the wrapper", in: withProcesses,
+	{name: "kill -9 of the wrapper", in: withWrapper,
 		shown:  map[messages.LeaseState]string{messages.LeaseRedeeming: "TestLaunch_UnprovenCredentialEndsIt", messages.LeaseRunning: byParts, "": byFaults},
 		strike: func(*testing.T, *stage, string) {}},
+	{name: "its unit stopped by systemd", in: fromStart, began: true, shown: map[messages.LeaseState]string{"": "TestStopped_TheUnitOrTheDaemonByTheOwner"},
+		strike: func(_ *testing.T, s *stage, launch string) {
+			s.ends(launch, messages.HostReport{Stage: messages.StageExited, ExitCode: 143, Signal: "terminated", Stopped: true})
+		}},
+	{name: "sophia down", in: states[:len(states)-4], shown: map[messages.LeaseState]string{"": "TestStopped_TheUnitOrTheDaemonByTheOwner"}, down: true},
 	{name: "systemd out of reach for a minute", proven: true, in: []messages.LeaseState{messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping},
 		shown:  map[messages.LeaseState]string{"": byFaults},
 		strike: func(_ *testing.T, s *stage, _ string) { s.setBus(errBusLost) }},
@@ -292,12 +302,19 @@ func TestFaults_EveryStateHasItsEnd(t *testing.T) {
 }
 
 func struck(t *testing.T, w *world, state messages.LeaseState, b blow) row {
-	s := &stage{world: w, holds: map[string]chan struct{}{}}
+	s := &stage{world: w, holds: map[string]chan struct{}{}, began: b.began}
 	svc, stop := s.daemonOn(t, s)
 	launch := s.reach(t, svc, state)
 	before := s.stored(t, launch)
 	if before.State != state {
 		t.Fatalf("the blow falls in %s, want %s", before.State, state)
+	}
+	if b.down {
+		asked, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = svc.Stop(asked, launch) // and stored, unless it was held
+		s.release()
+		synctest.Wait()
 	}
 	if b.strike == nil { // the daemon itself: what it had in hand is gone, its units end with it (BindsTo)
 		stop()

@@ -10,7 +10,6 @@ import (
 	"sophia/actors/launches/lease"
 	"sophia/actors/supervise"
 	"sophia/messages"
-	"sophia/messages/problem"
 )
 
 // hostRetry is how long the unit and the cleanup wait before they try again
@@ -55,6 +54,8 @@ func gone(r messages.HostReport) lease.UnitGone {
 	switch {
 	case r.Stage == messages.StageRefused:
 		return lease.UnitGone{Code: r.Code, Reason: r.Message}
+	case r.Stage == messages.StageExited && r.Stopped:
+		return lease.UnitGone{Code: lease.CodeUnitStopped, Reason: "Its unit was stopped: Sophia was stopped, you logged out, or somebody asked systemd for it."}
 	case r.Stage == messages.StageExited && (r.ExitCode != 0 || r.Signal != ""):
 		return lease.UnitGone{Code: "harness_failed", Reason: failure(r)}
 	case r.Stage == messages.StageExited:
@@ -150,7 +151,7 @@ func (s *Service) askOwner(ctx context.Context, l messages.Lease) lease.Event {
 		Digest: l.PlanDigest, Requested: now, Expires: now.Add(s.o.ApprovalTTL),
 	})
 	if err != nil {
-		return lease.Refused{Code: problem.Of(err).Code, Reason: problem.Of(err).Message}
+		return refused(err)
 	}
 	return lease.Verdict{Outcome: v.Outcome, Digest: v.Digest, Reason: v.Reason}
 }

@@ -205,7 +205,7 @@ func (h Host) await(ctx context.Context, m messages.Manifest, l *launch, tree *s
 	fast := h.Now().Sub(started) < time.Duration(m.FastFailureMS)*time.Millisecond && code != 0
 	wait(context.Background(), drainTime, l.drained)
 	l.backlog.Close(terminal.Exit{Code: code, Signal: signal})
-	if err := report.write(messages.HostReport{Stage: messages.StageExited, HarnessPID: end.state.Pid(), ExitCode: code, Signal: signal}); err != nil {
+	if err := report.write(messages.HostReport{Stage: messages.StageExited, HarnessPID: end.state.Pid(), ExitCode: code, Signal: signal, Stopped: ctx.Err() != nil}); err != nil {
 		fmt.Fprintf(h.Log, "sophia-host: %v\n", err)
 	}
 	if fast && !l.gate.Used() {

@@ -276,10 +276,17 @@ func (h *house) spin(is func() bool) {
 	}
 }
 
-// atUnit approves, stops the daemon in its tracks as soon as the launch's unit
-// has a control group, and kills it when the harness runs: what it has asked
-// systemd for is never stored.
+// atUnit kills the daemon in starting: what it has asked systemd for is never
+// stored.
 func (h *house) atUnit(l messages.Lease) string {
+	h.frozenAtUnit(l)
+	h.kill()
+	return l.Launch
+}
+
+// frozenAtUnit approves, stops the daemon in its tracks as soon as the launch's
+// unit has a control group, and returns when the harness runs.
+func (h *house) frozenAtUnit(l messages.Lease) {
 	pid := h.pid
 	group := h.unitGroup(l.Launch)
 	frozen := make(chan struct{})
@@ -293,8 +300,6 @@ func (h *house) atUnit(l messages.Lease) string {
 	}
 	<-frozen
 	h.reads(filepath.Join(h.Dirs().Launches(), l.Launch, "report.json"), `"running"`)
-	h.kill()
-	return l.Launch
 }
 
 // unitGroup is the folder of a launch's control group.

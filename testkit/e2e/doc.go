@@ -10,6 +10,7 @@
 //	agents_test.go      the real Codex and Claude Code: custody, pollution, confinement
 //	cores_test.go       no program dumps its memory
 //	quiet_test.go       what outlives its unit
+//	stopped_test.go     what the owner stops by other ways than sophia agent stop
 //	terminal_test.go    start, attach, detach and logs in a real terminal
 //	foreground_test.go  a machine without systemd
 package e2e

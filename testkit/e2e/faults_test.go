@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"sophia/messages"
 	"sophia/testkit/world"
 )
@@ -15,6 +17,22 @@ import (
 func TestFaults_AtEachStateOfARealLaunch(t *testing.T) {
 	h := open(t, "")
 	for _, c := range []struct{ program, code string }{{"sophia-host", "host_lost"}, {"fake-harness", "harness_failed"}} {
+		h.run("starting/"+c.program, func() {
+			l := h.propose("forever")
+			h.frozenAtUnit(l)
+			h.must(world.Kill(h.ctx(), h.process(c.program)))
+			h.must(unix.Kill(h.pid, unix.SIGCONT))
+			if c.program == "fake-harness" {
+				h.until(l.Launch, messages.LeaseRedeeming)
+				<-h.view(l.Launch) // with nobody there the host would keep what a fast failure said
+			}
+			end := h.final(l.Launch)
+			if end.State != messages.LeaseFailed || end.Code != c.code || end.History[4].State != messages.LeaseStarting {
+				h.t.Errorf("%s (%s: %s), want failed (%s); its way: %v", end.State, end.Code, end.Reason, c.code, states(end))
+			}
+			h.nothingOf(l.Launch)
+			h.noAgents()
+		})
 		h.run("redeeming/"+c.program, func() {
 			pid := filepath.Join(h.Home, "pid-"+c.program)
 			id := h.reach(messages.LeaseRedeeming, "print:hello", "pid:"+pid, "forever")

@@ -33,7 +33,7 @@ type (
 	// StopAsked: the owner, or the end of the lease, asks for the stop.
 	StopAsked struct{ Code, Reason string }
 	// UnitGone: the unit is no longer active. Code and Reason are those of the
-	// host's last report where it refused or failed.
+	// host's last report where it refused or failed, or CodeUnitStopped.
 	UnitGone struct{ Code, Reason string }
 	// Quiet: no process of the unit is alive.
 	Quiet struct{}

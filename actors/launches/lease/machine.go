@@ -19,6 +19,7 @@ const (
 	CodeEvidenceChanged = "isolation_evidence_changed"
 	CodeHarnessUnknown  = "harness_unknown"
 	CodeNeverProven     = "credential_never_proven"
+	CodeUnitStopped     = "unit_stopped"
 )
 
 // Final says that nothing more happens to a lease in this state.
@@ -214,6 +215,9 @@ func (m *machine) stopAsked(e StopAsked) {
 
 func (m *machine) unitGone(e UnitGone) {
 	switch {
+	case e.Code == CodeUnitStopped && m.in(messages.LeaseRedeeming, messages.LeaseRunning):
+		m.outcome(messages.LeaseEnded, e.Code, e.Reason)
+		m.to(messages.LeaseQuiescing, e.Code, Revoke, Gate)
 	case m.in(messages.LeaseRedeeming):
 		code, reason := e.Code, e.Reason
 		if code == "" {
