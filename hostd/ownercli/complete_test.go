@@ -47,6 +47,7 @@ func TestComplete_OffersRealIDs(t *testing.T) {
 		{"disconnect |", "conn-0a1b2c3d conn-4e5f6a7b conn-9"},
 		{"disconnect --config |", ""},
 		{"harness adopt |", "claude-code codex"},
+		{"approval show |", "ap-00c0de"},
 		{"journal show |", "42 41 40"},
 		{"journal revert |", "42 41 40"},
 		{"tool call |", "sophia.orient sophia.post_message sophia.remember_fact"},

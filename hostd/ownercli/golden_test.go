@@ -192,7 +192,9 @@ func (a asked) List(context.Context) ([]messages.ApprovalRequest, error) {
 	if a.empty {
 		return nil, nil
 	}
-	return []messages.ApprovalRequest{{ID: "ap-00c0de", Requester: "Claude Code", Title: "Remember a fact", Requested: before(12 * time.Second), Expires: noon.Add(288 * time.Second)}}, nil
+	return []messages.ApprovalRequest{{ID: "ap-00c0de", Requester: "Claude Code", Title: "Remember a fact", Tool: "sophia.remember_fact",
+		Arguments: json.RawMessage(`{"entity":"acme","value":"\u001b[2J4"}`), Preview: []messages.Change{{Table: "facts", Key: "fact-1", Before: json.RawMessage(`{"value":"3"}`), After: json.RawMessage(`{"value":"4"}`)}},
+		Requested: before(12 * time.Second), Expires: noon.Add(288 * time.Second)}}, nil
 }
 func (a asked) Decide(context.Context, string, string, string, string, string) error { return nil }
 
@@ -208,7 +210,7 @@ func TestMain(m *testing.M) {
 func TestGolden_OutputsOnAndOffATerminal(t *testing.T) {
 	lines := []string{
 		"status", "status --tree", "agent list", "agent list --all", "agent show lp-9c41d7", "agent show lp-000001", "agent show lp-none", "agent catalog --all", "agent catalog --workspace ws-none",
-		"connection list", "connection list --all", "journal list", "journal show 41", "journal show 7", "journal revert 41", "workspace list", "approval list", "harness list",
+		"connection list", "connection list --all", "journal list", "journal show 41", "journal show 7", "journal revert 41", "workspace list", "approval list", "approval show ap-00c0de", "approval show ap-1", "harness list",
 		"harness adopt codex", "tool list", "tool list --group none", "tool describe sophia.orient", "disconnect codex --yes", "disconnect conn-none --yes", "agent logs lp-000001",
 	}
 	for _, d := range []desk{{false}, {true}} {

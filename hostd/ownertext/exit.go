@@ -35,7 +35,7 @@ func ExitCode(err error) int {
 	case "denied", "refused":
 		return ExitRefused
 	default:
-		if strings.HasPrefix(code, "approval_") {
+		if strings.HasPrefix(code, "approval_") && !strings.HasSuffix(code, "_not_found") {
 			return ExitRefused
 		}
 	}

@@ -66,6 +66,8 @@ func restStatus(e *problem.Error) int {
 		return http.StatusBadRequest
 	case "approval_denied", "approval_timed_out", "approval_withdrawn", dispatch.CodeNoGate, dispatch.CodeMismatch:
 		return http.StatusForbidden
+	case "approval_outdated":
+		return http.StatusConflict
 	case "internal":
 		return http.StatusInternalServerError
 	}
