@@ -75,6 +75,7 @@ func (b *broker) Receive(c *actor.Context) {
 	switch msg := c.Message().(type) {
 	case actor.Started:
 		b.known = map[*supervise.Ref]*lifeOf{}
+		b.queue.share = (b.cfg.Max + 1) / 2
 		b.ref = supervise.Self(c)
 		b.svc.broker.Store(b.ref)
 		b.fill(c)
@@ -116,8 +117,11 @@ func (b *broker) acquire(c *actor.Context, msg acquire) {
 // dispatch brings idle workers and waiting requests together.
 func (b *broker) dispatch(c *actor.Context) {
 	lending := false
-	for len(b.idle) > 0 && b.queue.waiting > 0 {
-		connection, reply, _ := b.queue.pop()
+	for len(b.idle) > 0 {
+		connection, reply, due := b.queue.pop()
+		if !due {
+			break
+		}
 		if !reply.Wanted() { // went away while it waited
 			b.queue.done(connection)
 			continue
@@ -163,7 +167,7 @@ func (b *broker) fill(c *actor.Context) {
 	}
 	running := b.running()
 	coming := b.adding + len(b.known) - running // idle ones included
-	want := min(b.cfg.Warm+b.queue.waiting, b.cfg.Max-running) - coming
+	want := min(b.cfg.Warm+b.queue.due(), b.cfg.Max-running) - coming
 	if b.status.Failures > 0 {
 		want = min(want, 1-b.adding-(len(b.known)-running-len(b.idle))) // one at a time, to see
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	// compileTime is how long the compiler may take. What people write takes a
 	// millisecond.
-	compileTime = 2 * time.Second
+	compileTime = 5 * time.Second
 	// compileTries is how often a snippet is given to a compiler that then ends.
 	compileTries = 2
 	// maxCompiled is how many snippets one process compiles: what it may gather in

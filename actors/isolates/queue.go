@@ -2,9 +2,12 @@ package isolates
 
 // queue orders waiting requests fairly among connections: next is the oldest
 // request of the connection that has the fewest runs under way, and among equals
-// of the one that was served longest ago.
+// of the one that was served longest ago. A connection never has more than share
+// runs under way: one whose runs all wait for the owner must leave room for the
+// others.
 type queue[T any] struct {
 	lines   map[string]*line[T]
+	share   int
 	waiting int
 	turn    uint64
 }
@@ -40,11 +43,19 @@ func (q *queue[T]) push(connection string, item T, max int) bool {
 	return true
 }
 
+// due is how many requests could be served now, were there workers enough.
+func (q *queue[T]) due() (n int) {
+	for _, l := range q.lines {
+		n += max(0, min(len(l.items), q.share-l.running))
+	}
+	return n
+}
+
 // pop takes the next request and counts it as running.
 func (q *queue[T]) pop() (connection string, item T, ok bool) {
 	var best *line[T]
 	for c, l := range q.lines {
-		if len(l.items) > 0 && (best == nil || l.before(best)) {
+		if len(l.items) > 0 && l.running < q.share && (best == nil || l.before(best)) {
 			best, connection = l, c
 		}
 	}

@@ -8,11 +8,11 @@ import (
 )
 
 // Against the rule written down the long way: among the connections that wait,
-// none has fewer runs under way than the one that is served, and within a
-// connection the order is kept.
+// none has fewer runs under way than the one that is served, which has less than
+// its share, and within a connection the order is kept.
 func TestQueue_IsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var q queue[int]
+		q := queue[int]{share: rapid.IntRange(1, 4).Draw(t, "share")}
 		waiting := map[string][]int{}
 		running := map[string]int{}
 		n := 0
@@ -27,12 +27,17 @@ func TestQueue_IsFair(t *testing.T) {
 					waiting[c] = append(waiting[c], n)
 				}
 			case "pop":
+				servable := q.due()
 				got, item, ok := q.pop()
-				least := -1
+				least, due := -1, 0
 				for k, w := range waiting {
-					if len(w) > 0 && (least < 0 || running[k] < least) {
+					due += min(len(w), q.share-running[k])
+					if len(w) > 0 && running[k] < q.share && (least < 0 || running[k] < least) {
 						least = running[k]
 					}
+				}
+				if servable != due {
+					t.Fatalf("says that %d are due, and %d are", servable, due)
 				}
 				if ok != (least >= 0) {
 					t.Fatalf("pop gave %v, waiting %v", ok, waiting)

@@ -562,3 +562,47 @@ func TestPool_WaitingCallerGoesAway(t *testing.T) {
 		}
 	})
 }
+
+// A connection whose runs all wait for the owner leaves room for the others.
+func TestPool_OneConnectionNeverHoldsAllOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, isolates.Config{Warm: 1, Max: 4, Spawn: plays(func(p *scripted) {
+			if p.begins() {
+				p.send(wire.Frame{Kind: wire.Call, ID: 1, Name: "sophia.hang", Payload: []byte("{}")})
+				if _, ok := p.until(wire.Result); ok {
+					p.returns("1")
+				}
+			}
+		})})
+		owner := make(chan struct{})
+		asks := &tools{by: map[string]func(context.Context, json.RawMessage) (any, error){
+			"sophia.hang": func(ctx context.Context, _ json.RawMessage) (any, error) {
+				defer runclock.Pause(ctx)()
+				<-owner
+				return 1, nil
+			},
+		}}
+		answers := &tools{by: map[string]func(context.Context, json.RawMessage) (any, error){
+			"sophia.hang": func(context.Context, json.RawMessage) (any, error) { return 1, nil },
+		}}
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				if r := w.runWith(t, messages.RunRequest{Code: "x", Connection: "greedy", Methods: methods}, asks); r.Error != nil {
+					t.Errorf("%+v", r.Error)
+				}
+			})
+		}
+		<-time.After(time.Minute)
+		if r := w.runWith(t, messages.RunRequest{Code: "x", Connection: "other", Methods: methods}, answers); r.Error != nil {
+			t.Errorf("%+v", r.Error)
+		}
+		synctest.Wait()
+		s, err := w.Status(t.Context())
+		if err != nil || s.Running != 2 || s.Waiting != 4 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		close(owner)
+		wg.Wait()
+	})
+}

@@ -65,16 +65,7 @@ func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (mes
 		cancels: map[uint32]context.CancelFunc{},
 	}
 	defer close(s.done)
-	go s.write()
-	methods, err := json.Marshal(j.req.Methods)
-	if err != nil || j.req.Methods == nil {
-		methods = []byte("[]")
-	}
-	s.out <- wire.Frame{Kind: wire.Methods, Payload: methods}
-	if len(j.req.Input) > 0 {
-		s.out <- wire.Frame{Kind: wire.Input, Payload: j.req.Input}
-	}
-	s.out <- wire.Frame{Kind: wire.Run, OK: j.program.Sole, Payload: []byte(j.program.JS)}
+	go s.write(j.opening())
 
 	if !s.loop(life, frames) {
 		return messages.RunResult{}, false
@@ -82,6 +73,25 @@ func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (mes
 	proc.Kill()
 	s.settle()
 	return s.m.result(), true
+}
+
+// opening is all that a worker gets to begin with, as one write: it wakes up
+// once.
+func (j job) opening() []byte {
+	methods, err := json.Marshal(j.req.Methods)
+	if err != nil || j.req.Methods == nil {
+		methods = []byte("[]")
+	}
+	frames := []wire.Frame{{Kind: wire.Methods, Payload: methods}}
+	if len(j.req.Input) > 0 {
+		frames = append(frames, wire.Frame{Kind: wire.Input, Payload: j.req.Input})
+	}
+	frames = append(frames, wire.Frame{Kind: wire.Run, OK: j.program.Sole, Payload: []byte(j.program.JS)})
+	var b []byte
+	for _, f := range frames {
+		b, _ = wire.Append(b, f) // what came in one frame fits into one
+	}
+	return b
 }
 
 func (s *session) loop(life context.Context, frames <-chan wire.Frame) (began bool) {
@@ -202,7 +212,10 @@ func (s *session) settle() {
 
 // write sends frames beside the loop: a worker that does not read must not hold
 // up its own end.
-func (s *session) write() {
+func (s *session) write(opening []byte) {
+	if _, err := s.proc.Write(opening); err != nil {
+		return // the reader sees the end
+	}
 	for {
 		select {
 		case f := <-s.out:

@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
-	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"sophia/actors/isolates/lockdown"
 	"sophia/actors/isolates/wire"
@@ -51,25 +54,35 @@ func serve() error {
 	if err := wire.Write(os.Stdout, wire.Frame{Kind: wire.Ready, Payload: b}); err != nil {
 		return err
 	}
-	frames, first := listen(e)
-	select {
-	case <-first: // somebody waited for this worker
-	case <-time.After(unhurried):
+	if !arrives(unhurried) { // nobody waited for this worker
 		if err := e.Warm(); err != nil {
 			return err
 		}
 		runtime.GC() // what it used is used again, in place of memory that was never touched
 	}
-	return e.Run(frames)
+	in := bufio.NewReaderSize(os.Stdin, 64<<10)
+	job, err := e.Accept(in)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return e.Run(job, listen(e, in))
+}
+
+// arrives waits for the first frame, or the end of the pipe.
+func arrives(within time.Duration) bool {
+	timeout := unix.NsecToTimespec(int64(within))
+	n, _ := unix.Ppoll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, &timeout, nil)
+	return n > 0
 }
 
 // listen reads frames beside V8. A Stop acts at once. When the pipe closes, the
 // daemon is gone or has lost interest, and so is the process, whatever V8 does.
-func listen(e *engine.Engine) (_ <-chan wire.Frame, first <-chan struct{}) {
-	frames, came := make(chan wire.Frame, engine.Calls+8), make(chan struct{})
+func listen(e *engine.Engine, in io.Reader) <-chan wire.Frame {
+	frames := make(chan wire.Frame, engine.Calls+8)
 	go func() {
-		var once sync.Once
-		in := bufio.NewReaderSize(os.Stdin, 64<<10)
 		for {
 			f, err := wire.Read(in)
 			if err != nil {
@@ -78,9 +91,8 @@ func listen(e *engine.Engine) (_ <-chan wire.Frame, first <-chan struct{}) {
 			if f.Kind == wire.Stop {
 				e.Terminate(f.Name)
 			}
-			once.Do(func() { close(came) })
 			frames <- f
 		}
 	}()
-	return frames, came
+	return frames
 }

@@ -12,7 +12,7 @@ import (
 // Descriptors that are open can be read, written and closed; none can be made
 // but the runtime's own event and pipe ones.
 var allowed = []string{
-	"read", "write", "writev", "close",
+	"read", "write", "writev", "close", "ppoll",
 	"futex", "nanosleep", "clock_nanosleep", "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler",
 	"getpid", "gettid", "getrusage", "clock_gettime", "clock_getres", "gettimeofday", "getrandom",
 	"madvise", "munmap", "mremap", "brk", "membarrier", "rseq", "set_robust_list",

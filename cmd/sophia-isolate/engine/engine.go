@@ -158,32 +158,49 @@ func (e *Engine) Terminate(why string) {
 // ErrClosed says that the daemon closed the pipe before the run was over.
 var ErrClosed = errors.New("engine: the daemon is gone")
 
-// Run takes one run from the frames and ends when it has written Done or Failed.
-func (e *Engine) Run(frames <-chan wire.Frame) error {
-	input := ""
-	for f := range frames {
+// Job is the snippet, with what it gets.
+type Job struct {
+	JS    string
+	Sole  bool   // see script.Program
+	Input string // JSON, "" for none
+}
+
+// Accept reads what comes before the run, and the run. It reads from the pipe
+// itself: nothing else can come in between, and a goroutine less has to wake up.
+func (e *Engine) Accept(in io.Reader) (Job, error) {
+	var job Job
+	for {
+		f, err := wire.Read(in)
+		if err != nil {
+			return job, err
+		}
 		switch f.Kind {
 		case wire.Methods:
 			if _, err := e.call(e.offer, string(f.Payload)); err != nil {
-				return fmt.Errorf("engine: methods: %w", err)
+				return job, fmt.Errorf("engine: methods: %w", err)
 			}
 		case wire.Input:
-			input = string(f.Payload)
+			job.Input = string(f.Payload)
 		case wire.Run:
-			if err := e.write(wire.Frame{Kind: wire.Began}); err != nil {
-				return err
-			}
-			e.begin(string(f.Payload), f.OK, input)
-			return e.loop(frames)
+			job.JS, job.Sole = string(f.Payload), f.OK
+			return job, nil
 		default:
-			return fmt.Errorf("engine: %v before the run", f.Kind)
+			return job, fmt.Errorf("engine: %v before the run", f.Kind)
 		}
 	}
-	return ErrClosed
 }
 
-func (e *Engine) begin(js string, sole bool, input string) {
-	v, err := e.ctx.RunScript(js, script.Name)
+// Run runs the job and ends when it has written Done or Failed.
+func (e *Engine) Run(job Job, frames <-chan wire.Frame) error {
+	if err := e.write(wire.Frame{Kind: wire.Began}); err != nil {
+		return err
+	}
+	e.begin(job)
+	return e.loop(frames)
+}
+
+func (e *Engine) begin(job Job) {
+	v, err := e.ctx.RunScript(job.JS, script.Name)
 	if err != nil {
 		e.rejected(err)
 		return
@@ -193,7 +210,7 @@ func (e *Engine) begin(js string, sole bool, input string) {
 		e.fail(&messages.RunError{Kind: messages.KindSyntax, Name: "SyntaxError", Message: "The code is not a program"})
 		return
 	}
-	if _, err := e.call(e.start, f, sole, input); err != nil {
+	if _, err := e.call(e.start, f, job.Sole, job.Input); err != nil {
 		e.interrupted(err)
 	}
 }

@@ -1,6 +1,10 @@
 package engine
 
+// Linked statically, the process starts without a dynamic linker and needs no
+// library of the host.
+
 /*
+#cgo LDFLAGS: -static
 #include <stddef.h>
 #include <unistd.h>
 

@@ -27,13 +27,14 @@ func (e *Engine) Warm() error {
 		return err
 	}
 	defer t.ctx.Close()
-	frames := make(chan wire.Frame, 4)
-	frames <- wire.Frame{Kind: wire.Methods, Payload: []byte(`[{"Name":"trial","Tool":"sophia.trial"}]`)}
-	frames <- wire.Frame{Kind: wire.Run, Payload: []byte(trial)}
+	if _, err := t.call(t.offer, `[{"Name":"trial","Tool":"sophia.trial"}]`); err != nil {
+		return err
+	}
+	frames := make(chan wire.Frame, 2)
 	for id := range uint32(2) {
 		frames <- wire.Frame{Kind: wire.Result, OK: true, ID: id + 1, Payload: []byte(trialReply)}
 	}
-	if err := t.Run(frames); err != nil {
+	if err := t.Run(Job{JS: trial}, frames); err != nil {
 		return err
 	}
 	if t.result.Kind != wire.Done && e.stopped.Load() == nil {

@@ -22,11 +22,19 @@ func TestWarm_LeavesNothingBehind(t *testing.T) {
 			err = e.Warm()
 		}
 		if err == nil {
-			frames := make(chan wire.Frame, 4)
-			frames <- wire.Frame{Kind: wire.Methods, Payload: []byte(`[{"Name":"own","Tool":"sophia.own"}]`)}
-			frames <- wire.Frame{Kind: wire.Run, Payload: []byte(`(async () => { return [Object.keys(sophia), await sophia.own(), typeof input, Object.keys(globalThis)] })`)}
-			frames <- wire.Frame{Kind: wire.Result, OK: true, ID: 1, Payload: []byte(`"answer"`)}
-			err = e.Run(frames)
+			var in []byte
+			for _, f := range []wire.Frame{
+				{Kind: wire.Methods, Payload: []byte(`[{"Name":"own","Tool":"sophia.own"}]`)},
+				{Kind: wire.Run, Payload: []byte(`(async () => { return [Object.keys(sophia), await sophia.own(), typeof input, Object.keys(globalThis)] })`)},
+			} {
+				in, _ = wire.Append(in, f)
+			}
+			var job Job
+			if job, err = e.Accept(bytes.NewReader(in)); err == nil {
+				frames := make(chan wire.Frame, 1)
+				frames <- wire.Frame{Kind: wire.Result, OK: true, ID: 1, Payload: []byte(`"answer"`)}
+				err = e.Run(job, frames)
+			}
 		}
 		done <- err
 	}()
