@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/evanw/esbuild/pkg/api"
 
@@ -33,7 +34,50 @@ func Compile(code string) (*script.Program, *messages.RunError) {
 		return nil, explain(err, lines, len(open))
 	}
 	p.Lines = lines
+	if q := withLast(p, body); q != nil {
+		q.Lines = lines
+		return q, nil
+	}
 	return p, nil
+}
+
+// maxCuts is how many places are tried as the start of the last statement.
+const maxCuts = 8
+
+// withLast compiles again with the last statement as what is returned, where
+// nothing is left of it: a statement that folds to a constant, as -1 or undefined
+// do, is dropped by the printer, and the one before it would be returned.
+func withLast(p *script.Program, body string) *script.Program {
+	text := strings.TrimRight(body, "; \t\r\n")
+	at := len(text)
+	for range maxCuts {
+		if at = strings.LastIndexAny(text[:at], ";}\n"); at < 0 {
+			return nil
+		}
+		before, last := text[:at+1], text[at+1:]
+		line := strings.Count(before, "\n")
+		column := utf16Len(before[strings.LastIndexByte(before, '\n')+1:])
+		if p.Leaves(line, column) {
+			return nil
+		}
+		if strings.TrimSpace(last) == "" {
+			continue
+		}
+		if rest, bad := compile(before, open); bad != nil || rest.JS != p.JS {
+			continue // not where the statement starts
+		}
+		if q, bad := compile(before+" return ("+last+"\n)", open); bad == nil {
+			return q
+		}
+	}
+	return nil
+}
+
+func utf16Len(s string) (n int) {
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
 }
 
 func compile(body, prefix string) (*script.Program, *api.Message) {

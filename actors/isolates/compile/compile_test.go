@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,6 +31,15 @@ func TestCompile_FinalExpressionIsReturned(t *testing.T) {
 		"q! satisfies string":                  "return q;",
 		"let async = 1; async":                 "return async;",
 		"enum E { A }; E.A":                    "return 0 /* A */;",
+		// What folds to a constant is dropped by the printer.
+		"x(); -1":                     "x();\n  return -1;",
+		"x(); undefined // of course": "x();\n  return void 0;",
+		"if (a) { x() } !0":           "}\n  return true;",
+		"x(); 'a;'\n  + 'b';\n\n":     "x();\n  return \"a;b\";",
+		"x(); -1\n// the end; really": "x();\n  return -1;",
+		"const é = 'ü'; é.x(); -1":    ".x();\n  return -1;",
+		"x()\n-1":                     "return x() - 1;",
+		"q\ntype A = string;":         "return q;",
 	} {
 		p, err := compile.Compile(code)
 		if err != nil {
@@ -132,6 +142,26 @@ func TestCompile_PositionsMapBack(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A column counts characters, as people do.
+func TestLocate_ColumnsAreOfCharacters(t *testing.T) {
+	p, bad := compile.Compile("const a = '😀é'; BOOM()")
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	lines := strings.Split(p.JS, "\n")
+	for i, line := range lines {
+		if at := strings.Index(line, "BOOM"); at >= 0 {
+			e := &messages.RunError{}
+			p.Locate(e, []string{fmt.Sprintf("    at snippet:%d:%d", i+1, at+1)})
+			if e.Line != 1 || e.Column != 17 {
+				t.Errorf("%d:%d", e.Line, e.Column)
+			}
+			return
+		}
+	}
+	t.Error(p.JS)
 }
 
 // Whatever follows in a template literal, the statement boundary is found.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"sophia/messages"
@@ -65,7 +66,7 @@ func (p *Program) Locate(e *messages.RunError, stack []string) {
 			continue
 		}
 		text := p.Lines[l-1]
-		c = utf8.RuneCountInString(text[:min(c-1, len(text))]) + 1
+		c = characters(text, c-1) + 1
 		if e.Line == 0 {
 			e.Line, e.Column, e.Frame = l, c, Clip(text)
 		}
@@ -77,4 +78,16 @@ func (p *Program) Locate(e *messages.RunError, stack []string) {
 			e.Stack = append(e.Stack, at)
 		}
 	}
+}
+
+// characters is how many there are in the first units of UTF-16, in which source
+// maps and V8 count.
+func characters(text string, units int) (n int) {
+	for _, r := range text {
+		if units -= utf16.RuneLen(r); units < 0 {
+			break
+		}
+		n++
+	}
+	return n
 }

@@ -62,6 +62,22 @@ func vlq(s string) (fields []int, ok bool) {
 	return fields, shift == 0
 }
 
+// Leaves says whether anything of the code's 0-based lines from one on, and there
+// from the column (of UTF-16 units) on, is left in JS.
+func (p *Program) Leaves(line, column int) bool {
+	if line == 0 {
+		column += len(wrap.Open)
+	}
+	for _, generated := range p.decoded() {
+		for _, s := range generated {
+			if s.sourceLine < len(p.Lines) && (s.sourceLine > line || s.sourceLine == line && s.sourceColumn >= column) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Position turns a 1-based position in JS into one in the code as given.
 func (p *Program) Position(line, column int) (int, int, bool) {
 	line, column = line-1, column-1
