@@ -11,6 +11,7 @@ import (
 
 	"github.com/anthdm/hollywood/actor"
 
+	"sophia/actors/isolates/script"
 	"sophia/actors/supervise"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -69,10 +70,16 @@ func (s *Service) Spec() supervise.Spec {
 // or the context's. When ctx ends in the middle, the run ends and its calls are
 // cancelled; the result says which happened.
 func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Caller) (messages.RunResult, error) {
-	if bad := check(req); bad != nil {
+	return s.RunChecked(ctx, req, caller, func(context.Context) *messages.RunError { return nil })
+}
+
+// RunChecked is Run with a check of the code, which goes on while the code is
+// compiled. What it finds is why nothing runs.
+func (s *Service) RunChecked(ctx context.Context, req messages.RunRequest, caller Caller, check func(context.Context) *messages.RunError) (messages.RunResult, error) {
+	if bad := tooLarge(req); bad != nil {
 		return failedRun(bad), nil
 	}
-	program, bad, err := s.compile(ctx, req.Code)
+	program, bad, err := s.prepare(ctx, req.Code, check)
 	switch {
 	case err != nil:
 		return messages.RunResult{}, err
@@ -101,6 +108,24 @@ func (s *Service) Run(ctx context.Context, req messages.RunRequest, caller Calle
 		}
 	}
 	return messages.RunResult{}, problem.New("isolate_unavailable", "%d isolate workers in a row ended before they began", attempts).WithHint("Try again; `sophia doctor` says more.")
+}
+
+// prepare compiles and checks at once. What the check finds comes first.
+func (s *Service) prepare(ctx context.Context, code string, check func(context.Context) *messages.RunError) (program *script.Program, bad *messages.RunError, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		program, bad, err = s.compile(ctx, code)
+	}()
+	if found := check(ctx); found != nil {
+		cancel()
+		<-done
+		return nil, found, nil
+	}
+	<-done
+	return program, bad, err
 }
 
 func failedRun(bad *messages.RunError) messages.RunResult {
@@ -149,7 +174,7 @@ func unavailable(cause error) error {
 	return problem.Wrap(cause, "isolate_unavailable", "The isolates are restarting or stopping").WithHint("Try again in a moment.")
 }
 
-func check(req messages.RunRequest) *messages.RunError {
+func tooLarge(req messages.RunRequest) *messages.RunError {
 	switch {
 	case len(req.Code) > MaxCode:
 		return &messages.RunError{Kind: messages.KindSyntax, Name: "CodeTooLarge", Message: fmt.Sprintf("The code is %d bytes", len(req.Code)), Limit: fmt.Sprintf("%d bytes", MaxCode), Hint: "Pass data as `input`, not as part of the code."}

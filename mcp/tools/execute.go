@@ -16,9 +16,10 @@ import (
 
 // Runner runs scripts in isolates: *isolates.Service.
 type Runner interface {
-	// Run has a result of one shape on every ending of the script; an error
-	// means that the script was not begun.
-	Run(ctx context.Context, r messages.RunRequest, caller isolates.Caller) (messages.RunResult, error)
+	// RunChecked has a result of one shape on every ending of the script; an error
+	// means that the script was not begun, and what check returns, that it must not
+	// be.
+	RunChecked(ctx context.Context, r messages.RunRequest, caller isolates.Caller, check func(context.Context) *messages.RunError) (messages.RunResult, error)
 }
 
 // Checker checks the types of a script before it runs: *typecheck.Service.
@@ -53,14 +54,15 @@ type executor struct {
 }
 
 func (e *executor) execute(ctx context.Context, c *registry.Call, in executeIn) (messages.RunResult, error) {
-	verdict := e.check(ctx, c.Within, in)
-	if verdict.State == typecheck.Failed {
-		r := isolates.NotRun(explain(in.Code, verdict))
-		r.TypeCheck = verdict.State
-		return r, nil
+	verdict := typecheck.Verdict{State: typecheck.Skipped} // unless it comes to a check
+	check := func(ctx context.Context) *messages.RunError {
+		if verdict = e.check(ctx, c.Within, in); verdict.State != typecheck.Failed {
+			return nil
+		}
+		return explain(in.Code, verdict)
 	}
 	run := messages.RunRequest{Code: in.Code, TimeoutMS: in.TimeoutMS, Input: in.Input, Methods: c.Within.Methods(), Connection: c.Authority.Connection}
-	r, err := e.runner.Run(ctx, run, caller{c})
+	r, err := e.runner.RunChecked(ctx, run, caller{c}, check)
 	r.TypeCheck = verdict.State
 	return r, err
 }

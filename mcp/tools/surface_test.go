@@ -44,7 +44,7 @@ type surface struct {
 func (s *surface) Active(context.Context) []connections.Seen { return s.about }
 
 // Run is a script that makes one call.
-func (s *surface) Run(ctx context.Context, r messages.RunRequest, c isolates.Caller) (messages.RunResult, error) {
+func (s *surface) RunChecked(ctx context.Context, r messages.RunRequest, c isolates.Caller, _ func(context.Context) *messages.RunError) (messages.RunResult, error) {
 	s.ran = r
 	body, err := c.Call(ctx, "sophia.whoami", json.RawMessage(`{}`))
 	return messages.RunResult{Status: messages.RunOK, Value: body, SophiaCalls: 1, Calls: []messages.RunCall{{Tool: "sophia.whoami", OK: err == nil}}}, err
