@@ -223,7 +223,7 @@ func (s *stage) ends(launch string, r messages.HostReport) {
 type blow struct {
 	name   string
 	in     []messages.LeaseState // nil for all
-	strike func(t *testing.T, s *stage, launch string)
+	strike func(t *testing.T, svc *Service, s *stage, launch string)
 	down   bool                           // the owner has every launch stopped first
 	proven bool                           // its wrapper still proves what it has redeemed
 	began  bool                           // in starting: it strikes when the unit runs, and systemd has not answered yet
@@ -246,26 +246,30 @@ var (
 var blows = []blow{
 	{name: "kill -9 of the daemon", shown: map[messages.LeaseState]string{"": byDaemon, messages.LeaseUnquiet: "TestQuiet_SurvivorsKeepTheOverlayUntilTheyDie"}},
 	{name: "kill -9 of the host", in: fromStart, began: true, shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
-		strike: func(_ *testing.T, s *stage, launch string) {
+		strike: func(_ *testing.T, _ *Service, s *stage, launch string) {
 			s.ends(launch, messages.HostReport{Stage: messages.StageRunning})
 		}},
 	{name: "kill -9 of the harness", in: fromStart, began: true, shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
-		strike: func(_ *testing.T, s *stage, launch string) {
+		strike: func(_ *testing.T, _ *Service, s *stage, launch string) {
 			s.ends(launch, messages.HostReport{Stage: messages.StageExited, ExitCode: 137, Signal: "killed"})
 		}},
-	// The bearer died with the wrapper and the handle is used up, or the relay has
-	// the deposit and the next wrapper gets it: nothing reaches the lease.
+	// The bearer dies with a wrapper that has not deposited it, as the relay
+	// notices. Later the next wrapper gets the deposit: nothing reaches the lease.
 	{name: "kill -9 of the wrapper", in: withWrapper,
-		shown:  map[messages.LeaseState]string{messages.LeaseRedeeming: "TestLaunch_UnprovenCredentialEndsIt", messages.LeaseRunning: byParts, "": byFaults},
-		strike: func(*testing.T, *stage, string) {}},
+		shown: map[messages.LeaseState]string{messages.LeaseRunning: byParts, "": byFaults},
+		strike: func(t *testing.T, svc *Service, s *stage, launch string) {
+			if s.stored(t, launch).State == messages.LeaseRedeeming {
+				svc.Fail(launch, "wrapper_lost", "The wrapper ended while it alone held the credential.")
+			}
+		}},
 	{name: "its unit stopped by systemd", in: fromStart, began: true, shown: map[messages.LeaseState]string{"": "TestStopped_TheUnitOrTheDaemonByTheOwner"},
-		strike: func(_ *testing.T, s *stage, launch string) {
+		strike: func(_ *testing.T, _ *Service, s *stage, launch string) {
 			s.ends(launch, messages.HostReport{Stage: messages.StageExited, ExitCode: 143, Signal: "terminated", Stopped: true})
 		}},
 	{name: "sophia down", in: states[:len(states)-4], shown: map[messages.LeaseState]string{"": "TestStopped_TheUnitOrTheDaemonByTheOwner"}, down: true},
 	{name: "systemd out of reach for a minute", proven: true, in: []messages.LeaseState{messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping},
 		shown:  map[messages.LeaseState]string{"": byFaults},
-		strike: func(_ *testing.T, s *stage, _ string) { s.setBus(errBusLost) }},
+		strike: func(_ *testing.T, _ *Service, s *stage, _ string) { s.setBus(errBusLost) }},
 }
 
 // row is what came of one blow.
@@ -326,7 +330,7 @@ func struck(t *testing.T, w *world, state messages.LeaseState, b blow) row {
 		s.world.mu.Unlock()
 		svc, stop = s.daemonOn(t, s)
 	} else {
-		b.strike(t, s, launch)
+		b.strike(t, svc, s, launch)
 		s.release()
 		if b.proven && state == messages.LeaseRedeeming {
 			if _, err := svc.Receipt(t.Context(), messages.Authority{Connection: before.Connection, Launch: launch, Lease: before.ID}, "nonce-1"); err != nil {

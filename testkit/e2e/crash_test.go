@@ -130,6 +130,28 @@ func (h *house) survives(c crash) {
 	h.t.Fatalf("%s was not hit in %d tries", c.name, tries)
 }
 
+// The owner takes a harness of theirs out of config.toml while its agent runs
+// and the daemon is down: the launch comes to its end all the same, and its
+// folder, which may have the only copy of a login, stays and is told about.
+func TestCrash_AHarnessThatIsNotConfiguredAnyMore(t *testing.T) {
+	h := open(t, "")
+	id := h.reach(messages.LeaseRunning, "session", "forever")
+	h.kill()
+	h.must(h.Configure(""))
+	h.up()
+	end := h.final(id)
+	if end.State != messages.LeaseFailed || end.Code != lease.CodeHarnessUnknown || !strings.Contains(end.Reason, "fake") {
+		t.Errorf("%s (%s: %s)", end.State, end.Code, end.Reason)
+	}
+	folder := filepath.Join(h.Dirs().Launches(), id)
+	h.kill()
+	h.up()
+	if _, err := os.Stat(folder); err != nil {
+		t.Errorf("its folder after another start: %v", err)
+	}
+	h.noAgents()
+}
+
 // diedIn is the state that the first recovery found, the last one if there was
 // none.
 func diedIn(l messages.Lease) messages.LeaseState {

@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +50,29 @@ func TestFaults_AtEachStateOfARealLaunch(t *testing.T) {
 			h.noAgents()
 		})
 	}
+	h.run("redeeming/sophia-wrapper", func() {
+		const tries = 25
+		for n := range tries {
+			let := filepath.Join(h.Home, fmt.Sprintf("let-again-%d", n))
+			id := h.reach(messages.LeaseRedeeming, "child:session", "wait:"+let, "session", "forever")
+			h.killOnceRedeemed(id)
+			h.write(let, "") // the harness starts its wrapper again
+			end := h.final(id)
+			h.nothingOf(id)
+			h.noAgents()
+			if slices.Contains(states(end), messages.LeaseRunning) {
+				continue // it had proven its bearer by then
+			}
+			if end.State != messages.LeaseFailed || end.Code != "wrapper_lost" {
+				h.t.Errorf("%s (%s: %s), want failed (wrapper_lost); its way: %v", end.State, end.Code, end.Reason, states(end))
+			}
+			if c := h.connectionsOf(id); len(c) != 1 || c[0].Revoked == nil {
+				h.t.Errorf("its connection: %+v", c)
+			}
+			return
+		}
+		h.t.Fatalf("not hit in %d tries", tries)
+	})
 	for _, program := range []string{"sophia-host", "fake-harness", "sophia-wrapper"} {
 		h.run("stopping/"+program, func() {
 			let := filepath.Join(h.Home, "let-"+program)
@@ -106,6 +132,24 @@ func TestFaults_AtEachStateOfARealLaunch(t *testing.T) {
 		h.endsAsAsked(id)
 		h.must(h.Manager.StartBus(h.ctx()))
 	})
+}
+
+// killOnceRedeemed kills the launch's wrapper as soon as its bearer is minted.
+func (h *house) killOnceRedeemed(launch string) {
+	h.t.Helper()
+	wrapper := 0
+	h.eventually("no wrapper runs", func() bool {
+		running, err := h.Running()
+		h.must(err)
+		for pid, line := range running {
+			if filepath.Base(strings.Fields(line)[0]) == "sophia-wrapper" {
+				wrapper = pid
+			}
+		}
+		return wrapper != 0
+	})
+	h.spin(func() bool { return len(h.connectionsOf(launch)) > 0 })
+	h.must(unix.Kill(wrapper, unix.SIGKILL))
 }
 
 // endsAsAsked waits for the end that the owner asked for, of which nothing is
