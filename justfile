@@ -54,6 +54,10 @@ lint:
 bench NAME *ARGS: setup build
     @go run ./testkit/bench/{{NAME}} {{ARGS}}
 
+# Ten thousand runs of execute_code: nothing of them may be left (about ten minutes)
+soak: build
+    @go run ./testkit/bench/isolate -only growth -runs 10000
+
 # Walk every interleaving of the envelope relay
 model:
     go test -count=1 -run 'Model|Explor' -v ./actors/envelope/...

@@ -40,19 +40,25 @@ const (
 
 func main() {
 	rounds := flag.Int("rounds", 15, "counted rounds of each comparison")
-	soak := flag.Int("soak", 1000, "runs of the growth test")
+	runs := flag.Int("runs", 1000, "runs of the growth test")
 	program := flag.String("program", "bin/sophia-isolate", "the worker; its folder has sophia-compile too")
-	only := flag.Bool("example", false, "only the specification's example")
+	only := flag.String("only", "", "only this part: example or growth")
 	growth := flag.Int("growth", 10, "how many times the workspace, for the example's growth")
 	flag.Parse()
-	err := error(nil)
-	if *only {
-		report := bench.NewReport("isolate", os.Stdout)
-		if err = example(context.Background(), report, *program, *growth); err == nil {
-			err = report.Close()
-		}
-	} else {
-		err = run(*rounds, *soak, *growth, *program)
+	report := bench.NewReport("isolate", os.Stdout)
+	var err error
+	switch *only {
+	case "example":
+		err = example(context.Background(), report, *program, *growth)
+	case "growth":
+		err = soak(report, *runs, *program)
+	case "":
+		err = run(report, *rounds, *runs, *growth, *program)
+	default:
+		err = fmt.Errorf("there is no part %q", *only)
+	}
+	if err == nil {
+		err = report.Close()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench isolate:", err)
@@ -60,7 +66,22 @@ func main() {
 	}
 }
 
-func run(rounds, soak, growth int, program string) error {
+// soak is the growth test alone, in the pool that the daemon has.
+func soak(report *bench.Report, runs int, program string) error {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	ours, err := startPool(program, 2)
+	if err != nil {
+		return err
+	}
+	defer ours.stop()
+	m := &measure{ctx: context.Background(), ours: ours, report: report}
+	return m.growth(runs)
+}
+
+func run(report *bench.Report, rounds, runs, growth int, program string) error {
 	ctx := context.Background()
 	program, err := filepath.Abs(program)
 	if err != nil {
@@ -87,20 +108,20 @@ func run(rounds, soak, growth int, program string) error {
 		return err
 	}
 	defer ours.stop()
-	m := &measure{ctx: ctx, rounds: rounds, program: program, script: script, ours: ours, theirs: theirs, report: bench.NewReport("isolate", os.Stdout)}
+	m := &measure{ctx: ctx, rounds: rounds, program: program, script: script, ours: ours, theirs: theirs, report: report}
 	for _, step := range []func() error{
 		func() error { return m.warm("warm_trivial_ratio", trivial, 0.15) },
 		func() error { return m.warm("ten_calls_ratio", tenCalls, 0.4) },
 		func() error { return m.warm("fifty_sequential_ratio", sequential, 0.6) },
 		m.cold, m.rate, m.memory,
-		func() error { return m.growth(soak) },
+		func() error { return m.growth(runs) },
 		func() error { return example(ctx, m.report, program, growth) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return m.report.Close()
+	return nil
 }
 
 // compiler is beside the worker.
