@@ -12,11 +12,16 @@ import (
 	"syscall"
 )
 
-// Command returns a Spawn that starts the program at path (sophia-isolate,
-// sophia-compile) with nothing of this process: no environment, no descriptors,
-// no working directory. It is in a user and network namespace of its own where
-// the host allows that.
+// Command returns a Spawn that starts the program at path with nothing of this
+// process: no environment, no descriptors, no working directory.
 func Command(path string) Spawn {
+	return func(context.Context) (Proc, error) { return start(path, false) }
+}
+
+// Apart is Command with a user, network and IPC namespace of its own where the
+// host allows that. It costs this process a copy of its page tables: programs
+// that are started often do it themselves, as sophia-isolate does.
+func Apart(path string) Spawn {
 	var refused atomic.Bool // the host allows no namespaces: don't try each time
 	return func(context.Context) (Proc, error) {
 		if !refused.Load() {
@@ -34,7 +39,7 @@ func Command(path string) Spawn {
 }
 
 // shortage says that a start failed for want of what there will be again. It
-// must not cost the workers to come their namespaces.
+// must not cost the processes to come their namespaces.
 func shortage(err error) bool {
 	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {

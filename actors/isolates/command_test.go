@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// cat stands for a worker: it waits for its input to end.
+// cat stands for a program of ours: it waits for its input to end.
 func uidMap(t *testing.T, spawn Spawn) string {
 	t.Helper()
 	p, err := spawn(t.Context())
@@ -23,11 +23,11 @@ func uidMap(t *testing.T, spawn Spawn) string {
 	return string(b)
 }
 
-// A worker that could not be started because the daemon had too many files open
+// A process that could not be started because the daemon had too many files open
 // at that moment took the namespaces from all that came after it.
-func TestCommand_AShortageCostsNoNamespaces(t *testing.T) {
-	want := uidMap(t, Command("/bin/cat"))
-	spawn := Command("/bin/cat")
+func TestApart_AShortageCostsNoNamespaces(t *testing.T) {
+	want := uidMap(t, Apart("/bin/cat"))
+	spawn := Apart("/bin/cat")
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
@@ -43,6 +43,6 @@ func TestCommand_AShortageCostsNoNamespaces(t *testing.T) {
 		t.Fatalf("with no file to be had: %v", err)
 	}
 	if got := uidMap(t, spawn); got != want {
-		t.Errorf("the next worker's user namespace is %q, without the shortage it is %q", got, want)
+		t.Errorf("the next one's user namespace is %q, without the shortage it is %q", got, want)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	compileTries = 2
 	// maxCompiled is how many snippets one process compiles: what it may gather in
 	// memory has an end.
-	maxCompiled  = 5000
+	maxCompiled  = 1000
 	maxToCompile = 64 // snippets that wait
 )
 

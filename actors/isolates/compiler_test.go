@@ -169,7 +169,7 @@ func TestCompiler_SurvivesKill(t *testing.T) {
 	var r recorded
 	w := newWorld(t, isolates.Config{
 		Log: slog.New(slog.DiscardHandler), Spawn: isolates.Command(programs.Build(t, "sophia-isolate")),
-		Compile: r.wrap(isolates.Command(programs.Build(t, "sophia-compile"))),
+		Compile: r.wrap(isolates.Apart(programs.Build(t, "sophia-compile"))),
 	})
 	w.idle(t)
 	for range 3 {

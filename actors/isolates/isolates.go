@@ -20,7 +20,7 @@ import (
 // Config is what a Service needs.
 type Config struct {
 	Spawn   Spawn        // Command of sophia-isolate
-	Compile Spawn        // Command of sophia-compile
+	Compile Spawn        // Apart of sophia-compile
 	Warm    int          // workers kept ready, 2 when 0
 	Max     int          // workers at most, ready and running, 8 when 0
 	Strict  bool         // refuse workers that lack a lockdown layer

@@ -55,7 +55,7 @@ func newWorld(tb testing.TB, cfg isolates.Config) *world {
 func real(tb testing.TB, cfg isolates.Config) *world {
 	tb.Helper()
 	cfg.Spawn = isolates.Command(programs.Build(tb, "sophia-isolate"))
-	cfg.Compile = isolates.Command(programs.Build(tb, "sophia-compile"))
+	cfg.Compile = isolates.Apart(programs.Build(tb, "sophia-compile"))
 	return newWorld(tb, cfg)
 }
 

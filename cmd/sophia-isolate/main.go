@@ -15,6 +15,7 @@ import (
 	"sophia/actors/isolates/lockdown"
 	"sophia/actors/isolates/wire"
 	"sophia/cmd/sophia-isolate/engine"
+	_ "sophia/cmd/sophia-isolate/namespaces"
 )
 
 // unhurried is how long after its start a worker takes it that nobody waits for

@@ -33,7 +33,7 @@ type surface struct {
 func (d *sophiad) newSurface(programs launch.Programs) (_ *surface, err error) {
 	s := &surface{
 		isolates: isolates.New(isolates.Config{
-			Spawn: isolates.Command(programs.Path("sophia-isolate")), Compile: isolates.Command(programs.Path("sophia-compile")),
+			Spawn: isolates.Command(programs.Path("sophia-isolate")), Compile: isolates.Apart(programs.Path("sophia-compile")),
 			Strict: d.config.StrictIsolates, Log: d.log,
 		}),
 		checker: typecheck.New(typecheck.Config{Program: typecheck.Find(programs.Dir), Dir: filepath.Join(d.dirs.Runtime, "typecheck"), Log: d.log}),

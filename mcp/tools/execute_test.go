@@ -16,7 +16,7 @@ import (
 // isolated gives a surface the real runner: V8 in a child process.
 func isolated(t *testing.T) *surface {
 	t.Helper()
-	svc := isolates.New(isolates.Config{Spawn: isolates.Command(programs.Build(t, "sophia-isolate")), Compile: isolates.Command(programs.Build(t, "sophia-compile")), Warm: 1, Max: 2})
+	svc := isolates.New(isolates.Config{Spawn: isolates.Command(programs.Build(t, "sophia-isolate")), Compile: isolates.Apart(programs.Build(t, "sophia-compile")), Warm: 1, Max: 2})
 	engine, err := actor.NewEngine(actor.NewEngineConfig())
 	if err != nil {
 		t.Fatal(err)

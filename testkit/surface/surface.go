@@ -80,7 +80,7 @@ func Open(o Options) (_ *Surface, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Isolates = isolates.New(isolates.Config{Spawn: isolates.Command(o.Isolate), Compile: isolates.Command(o.Compile), Log: quiet()})
+	s.Isolates = isolates.New(isolates.Config{Spawn: isolates.Command(o.Isolate), Compile: isolates.Apart(o.Compile), Log: quiet()})
 	s.Checker = typecheck.New(typecheck.Config{Program: o.Checker, Dir: filepath.Join(o.Dir, "typecheck"), Log: quiet()})
 	kids := []supervise.Spec{writer.Spec(s.DB), s.Checker.Spec(), connections.Spec()}
 	if o.Isolate != "" {

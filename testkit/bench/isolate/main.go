@@ -140,7 +140,7 @@ func startPool(program string, warm int) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	service := isolates.New(isolates.Config{Spawn: isolates.Command(program), Compile: isolates.Command(compiler(program)), Warm: warm})
+	service := isolates.New(isolates.Config{Spawn: isolates.Command(program), Compile: isolates.Apart(compiler(program)), Warm: warm})
 	tree, err := supervise.Start(engine, "bench", supervise.Policy{}, service.Spec())
 	if err != nil {
 		return nil, err
