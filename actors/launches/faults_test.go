@@ -384,7 +384,9 @@ func (s *stage) stored(t *testing.T, launch string) messages.Lease {
 func way(before, after messages.Lease) string {
 	var out []string
 	for _, step := range after.History[len(before.History):] {
-		out = append(out, string(step.State))
+		if n := len(out); n == 0 || out[n-1] != string(step.State) { // a stop that overtakes the start is in stopping twice
+			out = append(out, string(step.State))
+		}
 	}
 	return strings.Join(out, " → ")
 }

@@ -178,10 +178,11 @@ func (k *keeper) stored(c *actor.Context, err error) {
 		k.tellWaiting()
 		k.timers(c)
 	}
-	for _, a := range k.actions {
+	actions := k.actions
+	k.actions = nil // one that fails at once brings the next state, with its own
+	for _, a := range actions {
 		k.perform(c, a)
 	}
-	k.actions = nil
 	k.answerProofs(c)
 	if lease.Final(k.l.State) {
 		k.drop()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -139,20 +140,46 @@ func (m *Manager) start(ctx context.Context, name string, props []sd.Property) (
 		}
 		return none, problem.Wrap(err, "unit_start_failed", "systemd refused to start %s", name)
 	}
-	select {
-	case result := <-done:
-		if result != "done" {
-			st, _ := m.Inspect(ctx, name)
-			m.Release(ctx, name)
-			return none, problem.New("unit_start_failed", "%s did not start: the job ended with %q (%s)", name, result, st).
-				WithHint("See: journalctl --user -u %s", name)
-		}
-	case <-ctx.Done():
-		return none, problem.Wrap(ctx.Err(), "unit_start_failed", "%s did not start in time", name)
-	case <-calls.Context().Done():
-		return none, problem.New("unit_start_failed", "The connection to systemd was lost while %s started", name)
+	result, err := outcome(ctx, calls, name, done, func(st State) bool { return st.Active == "active" })
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return none, problem.Wrap(err, "unit_start_failed", "%s did not start in time", name)
+	case err != nil:
+		return none, problem.Wrap(err, "unit_start_failed", "The connection to systemd was lost while %s started", name)
+	case result != "done":
+		st, _ := m.Inspect(ctx, name)
+		m.Release(ctx, name)
+		return none, problem.New("unit_start_failed", "%s did not start: the job ended with %q (%s)", name, result, st).
+			WithHint("See: journalctl --user -u %s", name)
 	}
 	return m.Reference(ctx, name)
+}
+
+// jobLook is how often a unit is looked at while its job runs.
+const jobLook = 500 * time.Millisecond
+
+var errLost = errors.New("the connection to systemd was lost")
+
+// outcome waits for the result of a unit's job. A systemd that executes itself
+// anew meanwhile tells nobody of it: the unit that is where the job leads is
+// as good.
+func outcome(ctx context.Context, calls *link, name string, done <-chan string, there func(State) bool) (string, error) {
+	tick := time.NewTicker(jobLook)
+	defer tick.Stop()
+	for {
+		select {
+		case result := <-done:
+			return result, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-calls.Context().Done():
+			return "", errLost
+		case <-tick.C:
+			if st, err := inspect(ctx, calls, name); err == nil && there(st) {
+				return "done", nil
+			}
+		}
+	}
 }
 
 // Release lets systemd forget a unit that has ended.
@@ -235,14 +262,15 @@ func stop(ctx context.Context, conn *sd.Conn, calls *link, ref messages.UnitRef)
 		}
 		return problem.Wrap(err, "unit_stop_failed", "systemd refused to stop %s", ref.Name)
 	}
-	select {
-	case <-done: // whatever the result: what counts is whether it is quiet
-		return nil
-	case <-ctx.Done():
-		return problem.Wrap(ctx.Err(), "unit_stop_failed", "%s did not stop in time", ref.Name)
-	case <-calls.Context().Done(): // asked again over a new connection, or over
+	// Whatever the result: what counts is whether it is quiet.
+	_, err = outcome(ctx, calls, ref.Name, done, func(st State) bool { return st.InvocationID != ref.InvocationID || st.Over() })
+	switch {
+	case errors.Is(err, errLost): // asked again over a new connection, or over
 		return problem.New("systemd_unavailable", "The connection to systemd was lost while %s stopped", ref.Name)
+	case err != nil:
+		return problem.Wrap(err, "unit_stop_failed", "%s did not stop in time", ref.Name)
 	}
+	return nil
 }
 
 // OwnUnit is the service or scope of this manager that the calling process
