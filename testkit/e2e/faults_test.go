@@ -27,7 +27,7 @@ func TestFaults_AtEachStateOfARealLaunch(t *testing.T) {
 			h.must(unix.Kill(h.pid, unix.SIGCONT))
 			if c.program == "fake-harness" {
 				h.until(l.Launch, messages.LeaseRedeeming)
-				<-h.view(l.Launch) // with nobody there the host would keep what a fast failure said
+				<-h.view(l.Launch, "") // with nobody there the host would keep what a fast failure said
 			}
 			end := h.final(l.Launch)
 			if end.State != messages.LeaseFailed || end.Code != c.code || end.History[4].State != messages.LeaseStarting {
@@ -40,7 +40,7 @@ func TestFaults_AtEachStateOfARealLaunch(t *testing.T) {
 			pid := filepath.Join(h.Home, "pid-"+c.program)
 			id := h.reach(messages.LeaseRedeeming, "print:hello", "pid:"+pid, "forever")
 			h.eventually("the harness did not start", func() bool { _, err := os.Stat(pid); return err == nil })
-			seen := h.view(id) // with nobody there the host would keep what a fast failure said
+			seen := h.view(id, "") // with nobody there the host would keep what a fast failure said
 			h.must(world.Kill(h.ctx(), h.process(c.program)))
 			<-seen
 			if end := h.final(id); end.State != messages.LeaseFailed || end.Code != c.code {
@@ -114,7 +114,7 @@ func TestFaults_AtEachStateOfARealLaunch(t *testing.T) {
 		h.must(h.Manager.Reexec(h.ctx())) // and every connection at once
 		h.until(id, messages.LeaseRunning)
 		// It is watched still: the end of the agent is noticed.
-		seen := h.view(id)
+		seen := h.view(id, "")
 		h.must(world.Kill(h.ctx(), h.process("fake-harness")))
 		<-seen
 		if end := h.final(id); end.State != messages.LeaseFailed || end.Code != "harness_failed" {

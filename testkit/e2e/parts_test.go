@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"sophia/hostd/terminal"
@@ -22,7 +22,7 @@ func TestCrash_HostWrapperAndHarnessKilledWhileRunning(t *testing.T) {
 	for _, c := range []struct{ program, code string }{{"sophia-host", "host_lost"}, {"fake-harness", "harness_failed"}} {
 		h.run(c.program, func() {
 			id := h.reach(messages.LeaseRunning, "print:hello from the agent", "session", "forever")
-			seen := h.view(id) // with nobody there the host would keep what a fast failure said
+			seen := h.view(id, "hello from the agent") // with nobody there the host would keep what a fast failure said
 			h.must(world.Kill(h.ctx(), h.process(c.program)))
 			if text := <-seen; !strings.Contains(text, "hello from the agent") {
 				h.t.Errorf("the viewer saw %q", text)
@@ -54,9 +54,9 @@ func TestCrash_HostWrapperAndHarnessKilledWhileRunning(t *testing.T) {
 	})
 }
 
-// view attaches to a launch, and returns once the viewer is in. What it has
-// seen comes when the terminal has ended.
-func (h *house) view(launch string) <-chan string {
+// view attaches to a launch, and returns once the viewer has seen the words, or
+// something. All that it has seen comes when the terminal has ended.
+func (h *house) view(launch, words string) <-chan string {
 	h.t.Helper()
 	socket, token, err := h.api.Attach(h.ctx(), launch)
 	h.must(err)
@@ -74,11 +74,19 @@ func (h *house) view(launch string) <-chan string {
 	}()
 	go func() {
 		defer read.Close()
-		b := make([]byte, 1)
-		n, _ := read.Read(b)
-		close(first)
-		rest, _ := io.ReadAll(read)
-		seen <- string(b[:n]) + string(rest)
+		var text []byte
+		b, told := make([]byte, 4096), sync.OnceFunc(func() { close(first) })
+		for {
+			n, err := read.Read(b)
+			text = append(text, b[:n]...)
+			if err != nil || strings.Contains(string(text), words) {
+				told()
+			}
+			if err != nil {
+				break
+			}
+		}
+		seen <- string(text)
 	}()
 	<-first
 	return seen
