@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +28,7 @@ func compilers(answers ...func(p *scripted, code string)) isolates.Spawn {
 		answer := answers[min(n, len(answers)-1)]
 		n++
 		mu.Unlock()
-		outside, inside := net.Pipe()
-		p := &scripted{Conn: outside, inside: inside, gone: make(chan struct{}), killed: make(chan time.Time, 1)}
+		p := newScripted()
 		go func() {
 			p.send(wire.Frame{Kind: wire.Ready, Payload: []byte("{}")})
 			for {

@@ -31,6 +31,11 @@ type scripted struct {
 	killed   chan time.Time // holds when it was killed
 }
 
+func newScripted() *scripted {
+	outside, inside := net.Pipe()
+	return &scripted{Conn: outside, inside: inside, gone: make(chan struct{}), killed: make(chan time.Time, 1)}
+}
+
 func (p *scripted) Kill() {
 	select {
 	case p.killed <- time.Now():
@@ -91,8 +96,7 @@ func plays(scripts ...play) isolates.Spawn {
 		s := scripts[min(n, len(scripts)-1)]
 		n++
 		mu.Unlock()
-		outside, inside := net.Pipe()
-		p := &scripted{Conn: outside, inside: inside, gone: make(chan struct{}), killed: make(chan time.Time, 1)}
+		p := newScripted()
 		go func() {
 			report, _ := json.Marshal(wire.Report{HeapLimit: 8 << 20, Layers: []wire.Layer{{Name: "seccomp", On: true}, {Name: "mdwe", On: false, Detail: "old kernel"}}})
 			p.send(wire.Frame{Kind: wire.Ready, Payload: report})
@@ -104,9 +108,8 @@ func plays(scripts ...play) isolates.Spawn {
 
 // inProcess compiles without a process, in whatever time there is.
 func inProcess(context.Context) (isolates.Proc, error) {
-	outside, inside := net.Pipe()
-	p := &scripted{Conn: outside, inside: inside, gone: make(chan struct{}), killed: make(chan time.Time, 1)}
-	go func() { _ = compile.Serve(inside, inside, wire.Report{}) }()
+	p := newScripted()
+	go func() { _ = compile.Serve(p.inside, p.inside, wire.Report{}) }()
 	return p, nil
 }
 
