@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sophia/hostd/doctor"
 	"sophia/hostd/doctor/probe"
 	"sophia/hostd/ownerkey"
 	"sophia/hostd/paths"
@@ -90,7 +91,7 @@ func TestProbe_Programs(t *testing.T) {
 	for _, p := range probe.Programs(t.Context(), dir) {
 		found[p.Name] = p.Problem
 	}
-	if found["sophiad"] == "" || !strings.Contains(found["sophia-host"], "does not exist") || len(found) != 6 {
+	if found["sophiad"] == "" || !strings.Contains(found["sophia-host"], "does not exist") || len(found) != len(doctor.ProgramNames) {
 		t.Errorf("%+v", found)
 	}
 }

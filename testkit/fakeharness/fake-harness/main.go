@@ -314,9 +314,20 @@ func echo(string) error {
 func resized(string) error {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, unix.SIGWINCH)
+	was, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+	if err != nil {
+		return err
+	}
 	fmt.Println("waiting for a resize")
 	<-c
-	size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+	size := was
+	// The kernel (pty_resize) signals before it stores the size.
+	for range 1000 {
+		if size, err = unix.IoctlGetWinsize(0, unix.TIOCGWINSZ); err != nil || *size != *was {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if err != nil {
 		return err
 	}
