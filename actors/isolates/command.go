@@ -100,6 +100,27 @@ func start(path string, namespaces bool) (*child, error) {
 
 func (c *child) Write(b []byte) (int, error) { return c.in.Write(b) }
 
+// TryWrite is one attempt to write without waiting.
+func (c *child) TryWrite(b []byte) (n int, err error) {
+	raw, err := c.in.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	werr := raw.Write(func(fd uintptr) bool {
+		n, err = syscall.Write(int(fd), b)
+		return true
+	})
+	switch {
+	case werr != nil:
+		return 0, werr
+	case err == syscall.EAGAIN || err == syscall.EINTR:
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return n, nil
+}
+
 func (c *child) Kill() { _ = c.cmd.Process.Kill() } // an error means that it has ended
 
 // Wait closes both pipes. The worker exits when its input closes, and would by

@@ -42,7 +42,7 @@ type session struct {
 	job
 	m        *machine
 	proc     Proc
-	out      chan wire.Frame
+	out      outbox
 	returned chan outcome
 	clock    chan bool // true: pause
 	done     chan struct{}
@@ -61,11 +61,11 @@ type outcome struct {
 func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (messages.RunResult, bool) {
 	s := &session{
 		job: j, m: newMachine(time.Now(), j.req, j.program), proc: proc,
-		out: make(chan wire.Frame, 4*MaxCalls), returned: make(chan outcome, MaxCalls), clock: make(chan bool), done: make(chan struct{}),
+		out: outbox{proc: proc}, returned: make(chan outcome, MaxCalls), clock: make(chan bool), done: make(chan struct{}),
 		cancels: map[uint32]context.CancelFunc{},
 	}
 	defer close(s.done)
-	go s.write(j.opening())
+	s.out.send(j.opening()...) // one write: the worker wakes up once
 
 	if !s.loop(life, frames) {
 		return messages.RunResult{}, false
@@ -75,9 +75,8 @@ func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (mes
 	return s.m.result(), true
 }
 
-// opening is all that a worker gets to begin with, as one write: it wakes up
-// once.
-func (j job) opening() []byte {
+// opening is all that a worker gets to begin with.
+func (j job) opening() []wire.Frame {
 	methods, err := json.Marshal(j.req.Methods)
 	if err != nil || j.req.Methods == nil {
 		methods = []byte("[]")
@@ -86,12 +85,7 @@ func (j job) opening() []byte {
 	if len(j.req.Input) > 0 {
 		frames = append(frames, wire.Frame{Kind: wire.Input, Payload: j.req.Input})
 	}
-	frames = append(frames, wire.Frame{Kind: wire.Run, OK: j.program.Sole, Payload: []byte(j.program.JS)})
-	var b []byte
-	for _, f := range frames {
-		b, _ = wire.Append(b, f) // what came in one frame fits into one
-	}
-	return b
+	return append(frames, wire.Frame{Kind: wire.Run, OK: j.program.Sole, Payload: []byte(j.program.JS)})
 }
 
 func (s *session) loop(life context.Context, frames <-chan wire.Frame) (began bool) {
@@ -152,9 +146,7 @@ func (s *session) do(actions []action) {
 		case cancelCall:
 			s.cancels[a.id]()
 		case send:
-			select {
-			case s.out <- a.Frame:
-			default: // it does not read: not the program that was started
+			if !s.out.send(a.Frame) {
 				s.proc.Kill()
 			}
 		case kill:
@@ -205,24 +197,6 @@ func (s *session) settle() {
 			s.m.returned(time.Now(), r.id, r.result, r.err)
 		case <-s.clock:
 		case <-timer.C:
-			return
-		}
-	}
-}
-
-// write sends frames beside the loop: a worker that does not read must not hold
-// up its own end.
-func (s *session) write(opening []byte) {
-	if _, err := s.proc.Write(opening); err != nil {
-		return // the reader sees the end
-	}
-	for {
-		select {
-		case f := <-s.out:
-			if wire.Write(s.proc, f) != nil {
-				return // the reader sees the end
-			}
-		case <-s.done:
 			return
 		}
 	}

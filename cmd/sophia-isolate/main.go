@@ -31,10 +31,7 @@ func main() {
 		os.Exit(2)
 	}
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- serve()
-	}()
+	go func() { done <- serve() }()
 	if err := <-done; err != nil {
 		fmt.Fprintln(os.Stderr, "isolate:", err)
 		os.Exit(1)
@@ -43,6 +40,10 @@ func main() {
 
 func serve() error {
 	e, err := engine.New(os.Stdout)
+	if err != nil {
+		return err
+	}
+	stdin, err := polled(0)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func serve() error {
 		}
 		runtime.GC() // what it used is used again, in place of memory that was never touched
 	}
-	in := bufio.NewReaderSize(os.Stdin, 64<<10)
+	in := bufio.NewReaderSize(stdin, 64<<10)
 	job, err := e.Accept(in)
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -70,6 +71,15 @@ func serve() error {
 		return err
 	}
 	return e.Run(job, listen(e, in))
+}
+
+// polled is a pipe that Go's poller watches: whoever waits for it holds no thread,
+// and the thread that a frame wakes is the one that then enters V8.
+func polled(fd int) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "pipe"), nil
 }
 
 // arrives waits for the first frame, or the end of the pipe.

@@ -59,8 +59,8 @@ type Engine struct {
 	stopped atomic.Pointer[string]
 }
 
-// New starts V8. It must be called on the goroutine that calls Run, with its
-// thread locked.
+// New starts V8. It must be called on the goroutine that calls Run, and never on
+// the main thread.
 func New(out io.Writer) (*Engine, error) {
 	v8.SetFlags(flags...)
 	return build(&Engine{iso: v8.NewIsolate(), out: out})
