@@ -29,9 +29,9 @@ func (p at) Program(context.Context, string) (path, tree string, err error) {
 }
 
 // remembered is a planner's memory of files that it has looked at.
-func remembered(t *testing.T, files ...string) identities {
+func remembered(t *testing.T, files ...string) map[string]seen {
 	t.Helper()
-	ids := identities{seen: map[string]seen{}}
+	ids := map[string]seen{}
 	for _, f := range files {
 		if err := os.WriteFile(f, nil, 0o700); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func remembered(t *testing.T, files ...string) identities {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids.seen[f] = seen{s, messages.FileIdentity{Path: f, SHA256: "00"}}
+		ids[f] = seen{s, messages.FileIdentity{Path: f, SHA256: "00"}}
 	}
 	return ids
 }
@@ -73,7 +73,7 @@ func TestPlan_AProfileChangedInTheStoreIsRefusedByField(t *testing.T) {
 	bin := t.TempDir()
 	program := filepath.Join(bin, "codex")
 	planner := &Planner{Workspaces: service, Installations: at(program), Verifier: harness.Verifier{Contracts: set}, Programs: Programs{Dir: bin},
-		ids: remembered(t, program, filepath.Join(bin, "sophia-wrapper"), filepath.Join(bin, "sophia-host"), filepath.Join(bin, "sophiad"))}
+		ids: identities{seen: remembered(t, program, filepath.Join(bin, "sophia-wrapper"), filepath.Join(bin, "sophia-host"), filepath.Join(bin, "sophiad"))}}
 	order := launches.Order{Launch: "lp-1", Lease: "ls-1", Workspace: "ws-1"}
 	approved, err := planner.Compile(t.Context(), order)
 	if err != nil {
