@@ -21,26 +21,15 @@ import (
 // compilers returns a Spawn whose n-th process says Ready and then answers the
 // n-th way, and all later ones the last.
 func compilers(answers ...func(p *scripted, code string)) isolates.Spawn {
-	var mu sync.Mutex
-	n := 0
-	return func(context.Context) (isolates.Proc, error) {
-		mu.Lock()
-		answer := answers[min(n, len(answers)-1)]
-		n++
-		mu.Unlock()
-		p := newScripted()
-		go func() {
-			p.send(wire.Frame{Kind: wire.Ready, Payload: []byte("{}")})
-			for {
-				f, ok := p.until(wire.Run)
-				if !ok {
-					return
-				}
+	var plan []play
+	for _, answer := range answers {
+		plan = append(plan, func(p *scripted) {
+			for f, ok := p.until(wire.Run); ok; f, ok = p.until(wire.Run) {
 				answer(p, string(f.Payload))
 			}
-		}()
-		return p, nil
+		})
 	}
+	return plays(plan...)
 }
 
 func compiles(p *scripted, code string) {

@@ -82,3 +82,12 @@ func TestLayers_OnlyTheIsolateLinksV8(t *testing.T) {
 		}
 	}
 }
+
+// A snippet can exhaust the parser's stack, which ends the process.
+func TestLayers_TheDaemonParsesNoSnippet(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.ImportPath == "sophia/cmd/sophiad" && slices.Contains(p.Deps, "github.com/evanw/esbuild/pkg/api") {
+			t.Errorf("%s links the compiler of snippets", p.ImportPath)
+		}
+	}
+}
