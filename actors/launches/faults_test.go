@@ -300,8 +300,15 @@ func TestFaults_EveryStateHasItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if have, err := os.ReadFile(path); err != nil || string(have) != text {
+	have, err := os.ReadFile(path)
+	if err != nil || string(have) != text {
 		t.Errorf("docs/faults.md is not what this test saw (%v); write it: go test ./actors/launches -run Faults -update", err)
+	}
+	seen := strings.Split(text, "\n")
+	for i, line := range strings.Split(string(have), "\n") {
+		if i >= len(seen) || seen[i] != line {
+			t.Fatalf("line %d is\n%s\nand was seen as\n%s", i+1, line, strings.Join(seen[min(i, len(seen)):min(i+1, len(seen))], ""))
+		}
 	}
 }
 
@@ -380,13 +387,16 @@ func (s *stage) stored(t *testing.T, launch string) messages.Lease {
 	return s.leases[launch]
 }
 
-// way is the states that followed.
+// way is through which states it went. What is done again is shown once: a stop
+// that overtakes the start, and what a daemon takes up that another had begun,
+// which depends on how far that one came.
 func way(before, after messages.Lease) string {
 	var out []string
 	for _, step := range after.History[len(before.History):] {
-		if n := len(out); n == 0 || out[n-1] != string(step.State) { // a stop that overtakes the start is in stopping twice
-			out = append(out, string(step.State))
+		if again := slices.Index(out, string(step.State)); again >= 0 {
+			out = out[:again]
 		}
+		out = append(out, string(step.State))
 	}
 	return strings.Join(out, " → ")
 }
