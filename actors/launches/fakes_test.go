@@ -35,6 +35,7 @@ type world struct {
 
 	hashing   chan struct{} // what Prepare waits for; nil for nothing
 	noPrepare error
+	starting  chan struct{} // what Start waits for; nil for nothing
 
 	noEvidence error
 	takenUp    []string
@@ -150,16 +151,19 @@ func (w *world) TakeUp(_ context.Context, l messages.Lease) error {
 }
 
 func (w *world) Start(_ context.Context, s StartSpec) (messages.UnitRef, error) {
-	w.note("started")
-	if l := w.leases[s.Plan.Launch]; l.Evidence == nil || len(l.Evidence.Before) == 0 {
-		w.note("STARTED WITHOUT EVIDENCE")
+	if w.starting != nil {
+		<-w.starting // whatever becomes of who asked: the request is on its way
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, "started")
+	id := s.Plan.Launch
+	if l := w.leases[id]; l.Evidence == nil || len(l.Evidence.Before) == 0 {
+		w.log = append(w.log, "STARTED WITHOUT EVIDENCE")
 	}
 	if w.noStart != nil {
 		return messages.UnitRef{}, w.noStart
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	id := s.Plan.Launch
 	w.active[id], w.folders[id], w.sums[id] = true, true, s.TokenSHA256
 	w.ended[id] = make(chan messages.HostReport, 1)
 	return messages.UnitRef{Name: "sophia-launch-" + id}, nil

@@ -87,7 +87,10 @@ func (s *stage) PutLease(ctx context.Context, l messages.Lease, why string) erro
 }
 
 func (s *stage) Compile(ctx context.Context, o Order) (messages.Plan, error) {
-	if s.leases[o.Launch].State == messages.LeaseApproved {
+	s.world.mu.Lock()
+	approved := s.leases[o.Launch].State == messages.LeaseApproved
+	s.world.mu.Unlock()
+	if approved {
 		if err := s.step(ctx, "match"); err != nil {
 			return messages.Plan{}, err
 		}

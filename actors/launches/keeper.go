@@ -43,6 +43,8 @@ type keeper struct {
 	ahead     *inHand // hashed ahead
 	held      *inHand
 
+	cutStart context.CancelFunc // while the unit's start has no outcome yet
+
 	handle   [32]byte // SHA-256 of the redemption handle
 	issued   bool
 	redeemed bool
@@ -274,8 +276,14 @@ func (k *keeper) revoke(c *actor.Context) {
 }
 
 // delegate sends a sibling its work. One that has not said that it is there
-// gets it when it does.
+// gets it when it does. A unit is stopped only once its start has an outcome: a
+// request still on its way to systemd would bring it up behind the proof that
+// nothing is alive.
 func (k *keeper) delegate(a lease.Action) {
+	if a == lease.StopUnit && k.cutStart != nil {
+		k.cutStart()
+		return
+	}
 	id, msg := k.work(a)
 	if ref := k.siblings[id]; ref != nil {
 		_ = ref.Send(msg) // down: its next life says that it is there
@@ -378,7 +386,10 @@ func (k *keeper) start(c *actor.Context) {
 	spec := StartSpec{Plan: k.l.Plan, PlanDigest: k.l.PlanDigest, Held: k.held.giveAway(), TokenSHA256: hex.EncodeToString(tokenSum[:]), Rows: k.la.order.Rows, Cols: k.la.order.Cols}
 	home, la, s := supervise.Home(c), k.la, k.s
 	relay := envelope.Spec{Plan: k.l.Plan, Handle: handle, Unit: func() messages.UnitRef { return la.last.Load().Unit }}
-	supervise.Go(c, func(ctx context.Context) any {
+	ctx, cancel := context.WithCancel(supervise.Context(c))
+	k.cutStart = cancel
+	supervise.Go(c, func(context.Context) any {
+		defer cancel()
 		if spec.Held != nil { // nil: this life is over
 			defer spec.Held.Close()
 		}
@@ -431,14 +442,18 @@ func (k *keeper) rejoin(c *actor.Context) {
 }
 
 func (k *keeper) began(c *actor.Context, m began) {
+	k.cutStart = nil
 	if m.relay != nil {
 		m.relay.Monitor(supervise.Self(c)) // Down comes at once if it has ended already
 	}
-	if m.err != nil {
-		k.on(c, refused(m.err))
+	if m.err == nil {
+		k.on(c, lease.Started{Unit: m.unit})
 		return
 	}
-	k.on(c, lease.Started{Unit: m.unit})
+	k.on(c, refused(m.err))
+	if k.l.State == messages.LeaseStopping && !k.storing {
+		k.delegate(lease.StopUnit) // it waited for this
+	}
 }
 
 func (k *keeper) giveToken(r supervise.Reply) {

@@ -343,6 +343,35 @@ func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
 }
 
 // An owner may read for longer than a client waits at a time.
+func TestLaunch_AStopWaitsForTheStartThatItOvertakes(t *testing.T) {
+	for name, refusal := range map[string]error{"started": nil, "refused": errNoBus} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				w.starting, w.noStart = make(chan struct{}), refusal
+				s, stop := w.daemon(t)
+				defer stop()
+				l, err := s.Propose(t.Context(), Order{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+				until(t, s, l.Launch, messages.LeaseStarting)
+				synctest.Wait()
+				if _, err := s.Stop(t.Context(), l.Launch); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute) // virtual
+				if l := until(t, s, l.Launch, messages.LeaseStopping); slices.Contains(w.happened(), "stopped") {
+					t.Errorf("%s: the unit was stopped before it was there: %v", l.State, w.happened())
+				}
+				close(w.starting)
+				until(t, s, l.Launch, messages.LeaseEnded)
+				nothingLeft(t, w, l.Launch)
+			})
+		})
+	}
+}
+
 func TestLaunch_AWaitThatIsOverSaysHowItStands(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)

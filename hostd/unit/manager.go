@@ -134,7 +134,11 @@ func (m *Manager) start(ctx context.Context, name string, props []sd.Property) (
 		props = append(props, prop("AddRef", true))
 	}
 	done := make(chan string, 1)
-	if _, err := conn.StartTransientUnitContext(ctx, name, "fail", props, done); err != nil {
+	// Once asked, systemd is heard: who gives up in between would not know
+	// whether the unit is still to come.
+	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyBound)
+	defer cancel()
+	if _, err := conn.StartTransientUnitContext(asked, name, "fail", props, done); err != nil {
 		if isError(err, "org.freedesktop.systemd1.UnitExists") {
 			return none, problem.Wrap(err, "unit_exists", "There is already a unit %s", name)
 		}
@@ -154,6 +158,10 @@ func (m *Manager) start(ctx context.Context, name string, props []sd.Property) (
 	}
 	return m.Reference(ctx, name)
 }
+
+// replyBound is how long systemd may take to say that it has queued a job
+// (sd-bus's own default for any call).
+const replyBound = 25 * time.Second
 
 // jobLook is how often a unit is looked at while its job runs.
 const jobLook = 500 * time.Millisecond
