@@ -40,6 +40,10 @@ func (d *sophiad) serve(ctx context.Context) error {
 	}
 	at := first.Addr().String()
 	d.address = daemon.Address{MCP: "http://" + at + "/mcp", Portal: "http://" + at + "/", PID: os.Getpid(), Started: d.started}
+	// Whom the owner's socket has answered may ask where the rest is.
+	if err := daemon.WriteAddress(d.dirs.Address(), d.address); err != nil {
+		return err
+	}
 
 	owner := func() (*ownerapi.Server, error) {
 		return ownerapi.New(ownerapi.Config{Owner: d.public, Services: d.services(), Presence: d.presence(tray.SHA256),
@@ -76,10 +80,7 @@ func (d *sophiad) serve(ctx context.Context) error {
 			return &brokerServer{s: s, done: make(chan struct{})}, err
 		}},
 	))
-	if err != nil {
-		return err
-	}
-	return daemon.WriteAddress(d.dirs.Address(), d.address)
+	return err
 }
 
 // presence is who may answer approvals.

@@ -114,6 +114,7 @@ func TestHost_EachFaultIsItsOwnCheck(t *testing.T) {
 		"lingering":        {doctor.Manager(doctor.Systemd{Version: "252", Bus: true, Linger: &yes}), "lingering", doctor.OK, "stays"},
 		"who knows":        {doctor.Manager(doctor.Systemd{Version: "252", Bus: true}), "lingering", doctor.Warn, "can't be told"},
 		"no cgroup2":       {one(doctor.ControlGroups(doctor.Groups{Problem: "x"})), "control_groups", doctor.Fail, "proven"},
+		"cgroup2, empty":   {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Empty: true})), "control_groups", doctor.OK, "/c"},
 		"hidden events":    {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Problem: "EACCES"})), "control_groups", doctor.Fail, "EACCES"},
 		"no cgroup.kill":   {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Events: true})), "control_groups", doctor.Warn, "one by one"},
 		"cgroup2":          {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Events: true, Kill: true})), "control_groups", doctor.OK, "/c"},

@@ -159,6 +159,7 @@ func Manager(s Systemd) []Check {
 // Groups is the control-group tree as it was found.
 type Groups struct {
 	Mount   string // of the version 2 tree, "" when there is none
+	Empty   bool   // no group is there yet that could be read
 	Events  bool   // cgroup.events can be read
 	Kill    bool   // cgroup.kill is there (Linux 5.14)
 	Problem string
@@ -171,6 +172,8 @@ func ControlGroups(g Groups) Check {
 	case g.Mount == "":
 		return fail(name, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified; or boot with systemd.unified_cgroup_hierarchy=1",
 			"there is no version 2 tree, so no launch can be proven to have ended (%s)", g.Problem)
+	case g.Empty:
+		return ok(name, "version 2 at %s, without a group yet", g.Mount)
 	case !g.Events:
 		return fail(name, "See that "+g.Mount+" is readable and not hidden by the container.",
 			"cgroup.events can't be read below %s, so no launch can be proven to have ended (%s)", g.Mount, g.Problem)

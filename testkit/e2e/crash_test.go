@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"bufio"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,11 +32,6 @@ type crash struct {
 // the lease ends as the table says, and nothing is left of it.
 func TestCrash_DaemonKilledAtEveryStateOfALaunch(t *testing.T) {
 	h := open(t, "")
-	// Evidence of this takes long enough to be hit in the middle.
-	h.write(filepath.Join(h.Person, ".fake", "big"), "")
-	if err := os.Truncate(filepath.Join(h.Person, ".fake", "big"), 200<<20); err != nil {
-		t.Fatal(err)
-	}
 	escape, let := h.escape(), filepath.Join(h.Home, "let")
 	for _, c := range []crash{
 		{name: "proposed", state: messages.LeaseProposed, want: messages.LeaseRefused, code: lease.CodeDaemonRestarted,
@@ -225,9 +223,30 @@ func (h *house) shoot() func() {
 	}
 }
 
+// slowly makes each sync of the daemon take long, until the daemon is dead: what
+// is between two of them is long enough to be seen from outside, on any machine.
+func (h *house) slowly() {
+	const calls = "msync,fdatasync,fsync"
+	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+calls+":delay_enter=30000", "-p", strconv.Itoa(h.pid))
+	said, err := cmd.StderrPipe()
+	h.must(err)
+	h.must(cmd.Start())
+	lines := bufio.NewReader(said)
+	for line := ""; !strings.Contains(line, "attached"); {
+		if line, err = lines.ReadString('\n'); err != nil {
+			h.t.Fatalf("strace: %v: %s", err, line)
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		_ = cmd.Wait() // it ends with the daemon
+	}()
+}
+
 // atProposal kills the daemon while a proposal is under way, as soon as the
 // stored lease can be read. The launch is "" when that never was.
 func (h *house) atProposal() (launch string) {
+	h.slowly()
 	shoot := h.shoot()
 	known := map[string]bool{}
 	for _, l := range h.launches() {
@@ -238,7 +257,7 @@ func (h *house) atProposal() (launch string) {
 		defer close(done)
 		_, _ = h.api.Propose(h.ctx(), h.workspace, startRequest("Seat_x", "forever")) // it is cut off
 	}()
-	h.eventually("no proposal was stored", func() bool {
+	h.spin(func() bool {
 		for _, l := range h.launches() {
 			if !known[l.Launch] {
 				launch = l.Launch
@@ -264,6 +283,7 @@ func (h *house) atLogged(state messages.LeaseState, l messages.Lease) string {
 }
 
 func (h *house) atLoggedAfter(state messages.LeaseState, launch string, do func()) string {
+	h.slowly()
 	shoot := h.shoot()
 	log, err := os.Open(h.Dirs().Log())
 	h.must(err)
