@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -155,8 +156,11 @@ func (a *App) untilReady(ctx context.Context, failed func() error) (ownerapi.Sta
 func (o *up) inForeground(ctx context.Context, program string) error {
 	cmd := exec.Command(program)
 	cmd.Stdout, cmd.Stderr = o.app.Err, o.app.Err
-	// Its own group: Ctrl-C reaches us alone, and we stop it in order.
-	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	// Its own group: Ctrl-C reaches us alone, and we stop it in order. It ends in
+	// order too when we are killed, which the kernel tells by the thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		return problem.Wrap(err, "daemon_failed", "%s can't be started", program)
 	}

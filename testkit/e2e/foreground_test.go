@@ -89,12 +89,25 @@ func TestForeground_ServesWithoutSystemdAndRefusesToLaunch(t *testing.T) {
 	}
 }
 
+// Who closes the terminal that the daemon runs in, or kills the command that
+// waits for it, has no daemon left behind.
+func TestForeground_EndsWithItsTerminal(t *testing.T) {
+	h := build(t, binaries(t))
+	h.configure("")
+	s := h.foreground()
+	_ = s.Close() // the exit code of a command without a terminal is nobody's
+	h.stopped()
+
+	s = h.foreground()
+	defer s.Close()
+	h.must(s.Cmd.Process.Kill())
+	h.stopped()
+}
+
 // stopped fails the test unless the daemon has gone in order.
 func (h *house) stopped() {
 	h.t.Helper()
-	if err := syscall.Kill(h.pid, 0); err != syscall.ESRCH {
-		h.t.Errorf("the daemon is alive: %v", err)
-	}
+	h.must(world.Gone(h.ctx(), h.pid))
 	if _, err := os.Stat(h.Dirs().Address()); !os.IsNotExist(err) {
 		h.t.Errorf("its address: %v, want it gone", err)
 	}

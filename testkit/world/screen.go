@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // Screen is a program on a PTY and what it printed, escape sequences taken out
@@ -37,6 +38,17 @@ func OnScreen(c *exec.Cmd) (*Screen, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Polled, so that Close takes the terminal away from under a reader.
+	fd, err := unix.FcntlInt(tty.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	tty.Close()
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		_ = c.Process.Kill()
+		return nil, errors.Join(err, c.Wait())
+	}
+	tty = os.NewFile(uintptr(fd), tty.Name())
 	s := &Screen{Cmd: c, tty: tty, changed: make(chan struct{}), done: make(chan struct{})}
 	go s.read()
 	return s, nil
