@@ -227,7 +227,7 @@ type blow struct {
 	name   string
 	in     []messages.LeaseState // nil for all
 	strike func(t *testing.T, svc *Service, s *stage, launch string)
-	down   bool                           // the owner has every launch stopped first
+	down   bool                           // in order: every launch is ended first
 	proven bool                           // its wrapper still proves what it has redeemed
 	began  bool                           // in starting: it strikes when the unit runs, and systemd has not answered yet
 	shown  map[messages.LeaseState]string // the test with real processes, by state; "" for every other
@@ -269,7 +269,7 @@ var blows = []blow{
 		strike: func(_ *testing.T, _ *Service, s *stage, launch string) {
 			s.ends(launch, messages.HostReport{Stage: messages.StageExited, ExitCode: 143, Signal: "terminated", Stopped: true})
 		}},
-	{name: "sophia down", in: states[:len(states)-4], shown: map[messages.LeaseState]string{"": "TestStopped_TheUnitOrTheDaemonByTheOwner"}, down: true},
+	{name: "the daemon stopped in order", shown: map[messages.LeaseState]string{"": "TestStopped_TheUnitOrTheDaemonByTheOwner"}, down: true},
 	{name: "systemd out of reach for a minute", proven: true, in: []messages.LeaseState{messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning, messages.LeaseStopping},
 		shown:  map[messages.LeaseState]string{"": byFaults},
 		strike: func(_ *testing.T, _ *Service, s *stage, _ string) { s.setBus(errBusLost) }},
@@ -326,8 +326,10 @@ func struck(t *testing.T, w *world, state messages.LeaseState, b blow) row {
 	if b.down {
 		asked, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, _ = svc.Stop(asked, launch) // and stored, unless it was held
-		s.release()
+		if err := svc.Close(asked); err != nil {
+			t.Error(err)
+		}
+		s.release() // what was held was not waited for
 		synctest.Wait()
 	}
 	if b.strike == nil { // the daemon itself: what it had in hand is gone, its units end with it (BindsTo)

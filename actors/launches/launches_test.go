@@ -343,6 +343,33 @@ func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
 }
 
 // An owner may read for longer than a client waits at a time.
+func TestLaunches_ClosedTheyTakeNoNewOneAndKeepWhatSurvives(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s, stop := w.daemon(t)
+		defer stop()
+		l, _ := w.running(t, s)
+		w.mu.Lock()
+		w.alive[l.Launch] = true
+		w.mu.Unlock()
+		begun := time.Now()
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > s.o.QuietBound+time.Second { // virtual: it does not wait for what may live for ever
+			t.Errorf("it took %v", took)
+		}
+		until(t, s, l.Launch, messages.LeaseUnquiet)
+		_, err := s.Propose(t.Context(), Order{})
+		wantCode(t, err, "launches_stopping")
+		w.mu.Lock()
+		w.alive[l.Launch] = false
+		w.mu.Unlock()
+		if l := until(t, s, l.Launch, messages.LeaseEnded); l.Code != "daemon_stopped" {
+			t.Errorf("%s: %s", l.Code, l.Reason)
+		}
+	})
+}
+
 func TestLaunch_AStopWaitsForTheStartThatItOvertakes(t *testing.T) {
 	for name, refusal := range map[string]error{"started": nil, "refused": errNoBus} {
 		t.Run(name, func(t *testing.T) {

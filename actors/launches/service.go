@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,10 +72,11 @@ type Ports struct {
 
 // Service is the launches of a daemon. Make it with New and start its Spec.
 type Service struct {
-	p    Ports
-	o    Options
-	tree atomic.Pointer[supervise.Tree] // the current life of the subtree
-	open atomic.Bool                    // what was left is taken up, new launches may come
+	p       Ports
+	o       Options
+	tree    atomic.Pointer[supervise.Tree] // the current life of the subtree
+	open    atomic.Bool                    // what was left is taken up, new launches may come
+	closing atomic.Bool                    // Close was called
 }
 
 // New makes the service. It works once its Spec has started.
@@ -83,7 +85,10 @@ func New(p Ports, o Options) *Service { return &Service{p: p, o: o.withDefaults(
 // Propose compiles the plan, stores the lease and asks the owner. It returns
 // when the lease is pending_trusted_presence.
 func (s *Service) Propose(ctx context.Context, o Order) (messages.Lease, error) {
-	if !s.open.Load() {
+	switch {
+	case s.closing.Load():
+		return messages.Lease{}, errStopping
+	case !s.open.Load():
 		return messages.Lease{}, errStarting
 	}
 	why := "launch proposed"
@@ -127,7 +132,10 @@ func (s *Service) begin(l messages.Lease, o *Order, first lease.Event) error {
 	return nil
 }
 
-var errStarting = problem.New("launches_starting", "launches of an earlier daemon are still being taken up").WithHint("Try again in a moment.")
+var (
+	errStarting = problem.New("launches_starting", "launches of an earlier daemon are still being taken up").WithHint("Try again in a moment.")
+	errStopping = problem.New("launches_stopping", "the daemon is stopping, and its agents with it").WithHint("Start it again with: sophia up")
+)
 
 // reconcile takes up every lease that an earlier life left, and removes the
 // folders of launches that nobody knows. A lease is stored before its folder is
@@ -248,6 +256,31 @@ func (s *Service) Stop(ctx context.Context, launch string) (messages.Lease, erro
 		return messages.Lease{}, err
 	}
 	return v.(messages.Lease), nil
+}
+
+// Close ends every launch, because the daemon is stopped in order, and takes no
+// new one. It returns when nothing is left of them: credentials are back in their
+// places. What survives its unit, or takes longer than ctx, is for the next daemon.
+func (s *Service) Close(ctx context.Context) error {
+	s.closing.Store(true)
+	all, err := s.p.Store.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	var ends sync.WaitGroup
+	for _, l := range all {
+		if lease.Final(l.State) {
+			continue
+		}
+		ends.Go(func() {
+			v, err := s.ask(ctx, l.Launch, stopNow{code: "daemon_stopped", reason: "Sophia was stopped."})
+			for at, ok := v.(messages.Lease); err == nil && ok && !lease.Final(at.State) && at.State != messages.LeaseUnquiet && ctx.Err() == nil; {
+				at, err = s.Wait(ctx, l.Launch, at.State)
+			}
+		})
+	}
+	ends.Wait()
+	return nil
 }
 
 // Redeem changes the one-use handle for the lease's bearer. The second try ends

@@ -41,11 +41,12 @@ import (
 	"sophia/store/tables"
 )
 
-// How long a stop may take: stopBound for what is under way, closeBound more for
-// the store.
+// How long a stop may take: launchesBound for the agents, stopBound for what else
+// is under way, closeBound more for the store.
 const (
-	stopBound  = 20 * time.Second
-	closeBound = 5 * time.Second
+	launchesBound = unit.StopTimeout + 10*time.Second
+	stopBound     = 20 * time.Second
+	closeBound    = 5 * time.Second
 )
 
 // sophiad is a running daemon.
@@ -229,6 +230,15 @@ func (d *sophiad) report(e supervise.Event) {
 		}
 	default:
 		d.log.Warn("supervision", "event", e.String())
+	}
+}
+
+// endLaunches ends every agent while all that its end needs is still there.
+func (d *sophiad) endLaunches() {
+	ctx, cancel := context.WithTimeout(context.Background(), launchesBound)
+	defer cancel()
+	if err := d.launches.Close(ctx); err != nil {
+		d.log.Error("launches are left to the next daemon", "err", err)
 	}
 }
 

@@ -77,6 +77,7 @@ func start() error {
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
+		d.endLaunches()
 	case err = <-d.fatal:
 	case <-d.tree.Done():
 		err = problem.Wrap(d.tree.Err(), "supervision_gave_up", "the supervision tree gave up")

@@ -369,6 +369,23 @@ func TestHost_StopEndsTheGrace(t *testing.T) {
 	}
 }
 
+// What a stop cuts off is no sign of a change, and starts no harness.
+func TestHost_StoppedWhileItVerifies(t *testing.T) {
+	l := prepare(t, "pid:ran")
+	l.write()
+	ctx, stop := context.WithCancel(t.Context())
+	stop() // before it has read a byte
+	if code := (host.Host{Log: &l.log, Now: time.Now}).Run(ctx, l.path(), l.digest); code != 128+int(unix.SIGTERM) {
+		t.Errorf("exit code %d: %s", code, l.log.String())
+	}
+	if r := l.report(); r.Stage != messages.StageExited || !r.Stopped || r.Launch != "lp-0a1b2c" {
+		t.Errorf("report %+v", r)
+	}
+	if _, err := os.Stat(l.dir + "/workspace/ran"); err == nil {
+		t.Error("the harness ran")
+	}
+}
+
 func TestHost_HarnessKilledBySignal(t *testing.T) {
 	l := prepare(t, "kill:9")
 	l.manifest.FastFailureMS = 0

@@ -37,6 +37,12 @@ const (
 	verifyTime = 2 * time.Minute
 )
 
+// exitStopped is the exit code when the unit was stopped before the harness ran.
+const exitStopped = 128 + int(unix.SIGTERM)
+
+var errVerifyTime = problem.New("verification_timed_out", "The programs of the launch could not be read within %v", verifyTime).
+	WithHint("The disk is slow or busy. Start the agent again.")
+
 // harnessPath is the path of the harness's actor.
 const harnessPath = "host/harness"
 
@@ -48,7 +54,7 @@ type Host struct {
 }
 
 // Run consumes the manifest, verifies, runs the harness and returns the exit
-// code: the harness's own, 128 + signal, or ExitRefused. When ctx ends, the
+// code: the harness's own, 128 + signal (its own, or SIGTERM's before it ran), or ExitRefused. When ctx ends, the
 // harness is being stopped by systemd; Run waits for it and then skips every grace.
 func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 	unix.Umask(0o077)
@@ -63,10 +69,21 @@ func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 		return ExitRefused
 	}
 	report.path, report.launch = m.ReportPath, m.Launch
-	bounded, cancel := context.WithTimeout(ctx, verifyTime)
+	bounded, cancel := context.WithTimeoutCause(ctx, verifyTime, errVerifyTime)
 	v, err := verify(bounded, m)
+	late := context.Cause(bounded) == errVerifyTime
 	cancel()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		// What was cut off is no sign of a change, and a harness that started now
+		// would have missed systemd's SIGTERM.
+		if err == nil {
+			v.close()
+		}
+		return h.stopped(report)
+	case err != nil && late:
+		return h.refuse(report, errVerifyTime)
+	case err != nil:
 		return h.refuse(report, err)
 	}
 	if err := report.write(messages.HostReport{Stage: messages.StageVerified}); err != nil {
@@ -83,6 +100,14 @@ func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 		return h.refuse(report, err)
 	}
 	return code
+}
+
+// stopped reports that the unit was stopped before the harness ran.
+func (h Host) stopped(report reporter) int {
+	if err := report.write(messages.HostReport{Stage: messages.StageExited, ExitCode: exitStopped, Stopped: true}); err != nil {
+		fmt.Fprintf(h.Log, "sophia-host: the report can't be written: %v\n", err)
+	}
+	return exitStopped
 }
 
 func (h Host) refuse(report reporter, err error) int {

@@ -20,7 +20,6 @@ import (
 	"sophia/hostd/ownerapi"
 	"sophia/hostd/ownerkey"
 	sdunit "sophia/hostd/unit"
-	"sophia/messages"
 	"sophia/messages/problem"
 )
 
@@ -28,8 +27,7 @@ import (
 const (
 	pingWait  = 2 * time.Second
 	readyWait = 60 * time.Second // a store that was cut off may have to be recovered first
-	stopGrace = 30 * time.Second
-	noteGrace = 5 * time.Second // for the daemon to note down why its agents end
+	stopGrace = 60 * time.Second // the daemon ends its agents first, and bounds that
 	killGrace = 5 * time.Second
 )
 
@@ -306,7 +304,6 @@ func (o *down) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.stopAgents(ctx)
 	result := downResult{Was: "nothing"}
 	service := a.service("")
 	defer service.Manager.Close()
@@ -349,31 +346,6 @@ func (o *down) run(ctx context.Context) error {
 			fmt.Fprintln(w, "Sophia has stopped.")
 		}
 	})
-}
-
-// stopAgents has the daemon note that its agents were stopped by their owner:
-// systemd stops their units with the daemon's, and before it. A daemon that does
-// not answer is stopped all the same.
-func (o *down) stopAgents(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, noteGrace)
-	defer cancel()
-	c, err := o.app.Client()
-	if err != nil {
-		return
-	}
-	page, err := c.Launches(ctx)
-	if err != nil {
-		return
-	}
-	for _, l := range page.Items {
-		switch l.State {
-		case messages.LeaseProposed, messages.LeasePending, messages.LeaseApproved, messages.LeaseVerifying,
-			messages.LeaseStarting, messages.LeaseRedeeming, messages.LeaseRunning:
-			if _, err := c.StopLaunch(ctx, l.Launch); err == nil {
-				_, _ = c.WaitLaunch(ctx, l.Launch, l.State) // until it is stored
-			}
-		}
-	}
 }
 
 func stopProcess(pid int) (was, killed bool, err error) {

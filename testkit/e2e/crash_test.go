@@ -344,6 +344,14 @@ func (h *house) frozenAtUnit(l messages.Lease) {
 	h.reads(filepath.Join(h.Dirs().Launches(), l.Launch, "report.json"), `"running"`)
 }
 
+// thaw lets a daemon go on that frozenAtUnit stopped. One that was told to end
+// meanwhile ends.
+func (h *house) thaw() {
+	if err := unix.Kill(h.pid, unix.SIGCONT); err != nil && err != unix.ESRCH {
+		h.t.Error(err)
+	}
+}
+
 // unitGroup is the folder of a launch's control group.
 func (h *house) unitGroup(launch string) string {
 	dir := filepath.Dir(h.groupOf(h.pid))

@@ -15,9 +15,9 @@ import (
 )
 
 // foreground runs `sophia up` on a terminal until it says that it runs.
-func (h *house) foreground() *world.Screen {
+func (h *house) foreground(flags ...string) *world.Screen {
 	h.t.Helper()
-	s, err := world.OnScreen(h.Command(context.Background(), "sophia", "up", "--workspace", h.dir))
+	s, err := world.OnScreen(h.Command(context.Background(), "sophia", append([]string{"up", "--workspace", h.dir}, flags...)...))
 	h.must(err)
 	h.must(s.Shows(h.ctx(), "Ctrl-C stops it"))
 	a, err := daemon.ReadAddress(h.Dirs().Address())
