@@ -118,6 +118,8 @@ func TestHost_EachFaultIsItsOwnCheck(t *testing.T) {
 		"hidden events":    {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Problem: "EACCES"})), "control_groups", doctor.Fail, "EACCES"},
 		"no cgroup.kill":   {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Events: true})), "control_groups", doctor.Warn, "one by one"},
 		"cgroup2":          {one(doctor.ControlGroups(doctor.Groups{Mount: "/c", Events: true, Kill: true})), "control_groups", doctor.OK, "/c"},
+		"no unit-root":     {one(doctor.Strict("/run/x is missing")), "confine.strict", doctor.Warn, "/run/x"},
+		"unit-root":        {one(doctor.Strict("")), "confine.strict", doctor.OK, "of its own"},
 		"disk full":        {doctor.Disks([]doctor.Disk{{Name: "data", Path: "/d", Free: 1 << 20}}), "disk.data", doctor.Fail, "1.0 MiB"},
 		"disk low":         {doctor.Disks([]doctor.Disk{{Name: "data", Path: "/d", Free: 500 << 20}}), "disk.data", doctor.Warn, "500.0 MiB"},
 		"disk":             {doctor.Disks([]doctor.Disk{{Name: "data", Path: "/d", Free: 5 << 40}}), "disk.data", doctor.OK, "5.0 TiB"},

@@ -183,6 +183,17 @@ func ControlGroups(g Groups) Check {
 	return ok(name, "version 2 at %s", g.Mount)
 }
 
+// Strict judges whether systemd can confine an agent. problem is why its units get
+// no file tree of their own, "" when they do.
+func Strict(problem string) Check {
+	const name = "confine.strict"
+	if problem != "" {
+		return warn(name, "As root: mkdir -m 755 /run/systemd/unit-root (systemd makes it at boot; containers may lack it)",
+			"no agent can be launched with --confine strict: %s", problem)
+	}
+	return ok(name, "systemd can give an agent a file tree of its own")
+}
+
 // Disk is a file system that Sophia writes to. Sizes in bytes.
 type Disk struct {
 	Name     string // data, runtime

@@ -81,7 +81,7 @@ func (o *doctorCommand) checks(ctx context.Context) []doctor.Check {
 	checks = append(checks, configured)
 	checks = append(checks, doctor.Programs(a.Programs, probe.Programs(bounded, a.Programs), facts.Programs)...)
 	checks = append(checks, doctor.Manager(systemd)...)
-	checks = append(checks, doctor.ControlGroups(probe.ControlGroups()))
+	checks = append(checks, doctor.ControlGroups(probe.ControlGroups()), doctor.Strict(probe.UnitRoot()))
 	checks = append(checks, doctor.KernelFeatures(probe.Kernel(dirs.Harnesses()))...)
 	checks = append(checks, doctor.Disks(probe.Disks(dirs))...)
 	if askErr != nil {

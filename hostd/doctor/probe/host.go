@@ -96,6 +96,18 @@ func Systemd(ctx context.Context, m *unit.Manager) doctor.Systemd {
 	return s
 }
 
+// unitRoot is where systemd's executor builds a unit's file tree. Only root's
+// makes the folder itself (setup_namespace in systemd 252).
+const unitRoot = "/run/systemd/unit-root"
+
+// UnitRoot says why the user's manager can't build file trees, "" when it can.
+func UnitRoot() (problem string) {
+	if os.Geteuid() != 0 && !isFolder(unitRoot) {
+		return unitRoot + " is missing"
+	}
+	return ""
+}
+
 // ControlGroups looks for the version 2 tree and tries to read it.
 func ControlGroups() doctor.Groups {
 	mount, err := unit.UnifiedMount()
