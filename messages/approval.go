@@ -38,8 +38,9 @@ type ApprovalRequest struct {
 	ID         string          `json:"id"` // ap-…
 	Kind       string          `json:"kind"`
 	Connection string          `json:"connection,omitempty"`
-	Requester  string          `json:"requester"` // display name
-	Title      string          `json:"title"`     // one line
+	Requester  string          `json:"requester"`          // display name
+	Terminal   string          `json:"terminal,omitempty"` // of a login of the owner's, at which it was asked for
+	Title      string          `json:"title"`              // one line
 	Tool       string          `json:"tool,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Details    [][2]string     `json:"details,omitempty"` // label, value; of a launch or a connection

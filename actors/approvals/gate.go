@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -33,7 +32,9 @@ type Config struct {
 	// Timeout is how long the owner has. 0 means DefaultTimeout.
 	Timeout time.Duration
 	// MaxOpen is how many requests of one connection may wait at a time, so that
-	// an agent can't bury the owner. 0 means DefaultMaxOpen.
+	// an agent can't bury the owner. 0 means DefaultMaxOpen. What is asked for at a
+	// terminal of the owner's counts for that terminal: programs that have no more
+	// than the owner's key don't use up the places of whoever sits there.
 	MaxOpen int
 }
 
@@ -100,6 +101,9 @@ func Policy() supervise.Policy { return supervise.Policy{Strategy: supervise.One
 // the times are set here. An Expires that is set and sooner than the gate's
 // time-out is kept.
 func (g *Gate) Request(ctx context.Context, ask messages.ApprovalRequest) (messages.ApprovalVerdict, error) {
+	if ask.Terminal == "" {
+		ask.Terminal = Place(ctx)
+	}
 	ask, err := g.complete(ask)
 	if err != nil {
 		return messages.ApprovalVerdict{}, err
@@ -184,11 +188,7 @@ func (g *Gate) settle(ask messages.ApprovalRequest, reason string) messages.Appr
 // approval_not_found when there is no such request. nil means that the answer
 // is recorded and will be acted upon. by says which tray or portal page it was.
 func (g *Gate) Decide(ctx context.Context, id, digest, outcome, by, reason string) error {
-	tree := g.tree()
-	if tree == nil || !strings.HasPrefix(id, "ap-") || strings.Contains(id, "/") {
-		return g.missing(id)
-	}
-	ref := tree.Ref(id)
+	ref := g.index.taker(id)
 	if ref == nil {
 		return g.missing(id)
 	}
@@ -220,8 +220,8 @@ func (g *Gate) List(context.Context) ([]messages.ApprovalRequest, error) {
 // Waiting is how many requests wait for the owner.
 func (g *Gate) Waiting() int { return len(g.index.list()) }
 
-func (g *Gate) opened(r messages.ApprovalRequest) {
-	if g.index.open(r) {
+func (g *Gate) opened(r messages.ApprovalRequest, ref *supervise.Ref) {
+	if g.index.open(r, ref) {
 		g.notify(messages.TrayEvent{Kind: messages.TrayAsked, Request: &r})
 	}
 }

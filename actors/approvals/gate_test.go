@@ -364,6 +364,35 @@ func TestApproval_AnAgentCannotBuryTheOwner(t *testing.T) {
 	})
 }
 
+// Programs that have the owner's key use up the places that they share, not those
+// of whoever sits at a terminal.
+func TestApproval_AFloodLeavesTheOwnersTerminalItsPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &disk{}, func(_ *supervise.Policy, c *approvals.Config) { c.MaxOpen = 2 })
+		ctx, cancel := context.WithCancel(t.Context())
+		var over sync.WaitGroup
+		for range 2 {
+			over.Go(func() { _, _ = w.Request(ctx, call()) })
+			<-w.asked
+		}
+		if v := <-w.request(ctx); problem.CodeOf(v.err) != "too_many_approvals" {
+			t.Errorf("a third: %+v", v)
+		}
+		at := approvals.At(ctx, func() string { return "pts/3" })
+		for range 2 {
+			over.Go(func() { _, _ = w.Request(at, call()) })
+			if r := <-w.asked; r.Terminal != "pts/3" {
+				t.Errorf("the owner reads %q", r.Terminal)
+			}
+		}
+		if v := <-w.request(at); problem.CodeOf(v.err) != "too_many_approvals" {
+			t.Errorf("a third at the terminal: %+v", v)
+		}
+		cancel()
+		over.Wait()
+	})
+}
+
 // A crash of a request's actor at any of its messages ends in a refusal, an
 // entry on disk, and a free gate; never in a yes that nobody gave, and never in
 // a caller that waits for ever.

@@ -2,10 +2,10 @@ package approvals
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
+	"sophia/actors/supervise"
 	"sophia/messages"
 	"sophia/messages/problem"
 )
@@ -19,11 +19,18 @@ const keptVerdicts = 1024
 type index struct {
 	mu       sync.Mutex
 	max      int
-	reserved map[string]int // by connection
-	waiting  map[string]messages.ApprovalRequest
+	reserved map[place]int
+	waiting  map[string]asking
 	verdicts map[string]messages.ApprovalVerdict
 	order    []string // of the verdicts, a ring once it is full
 	next     int
+}
+
+// asking is a request that was put before the owner, and the actor that takes
+// the answer.
+type asking struct {
+	messages.ApprovalRequest
+	ref *supervise.Ref
 }
 
 func newIndex(maxOpen int) *index {
@@ -32,41 +39,53 @@ func newIndex(maxOpen int) *index {
 	}
 	return &index{
 		max:      maxOpen,
-		reserved: map[string]int{},
-		waiting:  map[string]messages.ApprovalRequest{},
+		reserved: map[place]int{},
+		waiting:  map[string]asking{},
 		verdicts: map[string]messages.ApprovalVerdict{},
 	}
 }
 
-// reserve takes one of the connection's places; release gives it back.
+// place is what requests are counted for.
+type place struct{ connection, terminal string }
+
+// reserve takes one of the places; release gives it back.
 func (x *index) reserve(r messages.ApprovalRequest) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.reserved[r.Connection] >= x.max {
+	at := place{r.Connection, r.Terminal}
+	if x.reserved[at] >= x.max {
 		return problem.New("too_many_approvals", "%d requests of this connection wait for the owner already", x.max).
 			WithHint("Wait for the answers before asking for more.")
 	}
-	x.reserved[r.Connection]++
+	x.reserved[at]++
 	return nil
 }
 
 func (x *index) release(r messages.ApprovalRequest) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.reserved[r.Connection]--; x.reserved[r.Connection] <= 0 {
-		delete(x.reserved, r.Connection)
+	at := place{r.Connection, r.Terminal}
+	if x.reserved[at]--; x.reserved[at] <= 0 {
+		delete(x.reserved, at)
 	}
 }
 
 // open says whether the request is new and not closed already.
-func (x *index) open(r messages.ApprovalRequest) bool {
+func (x *index) open(r messages.ApprovalRequest, ref *supervise.Ref) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if _, done := x.verdicts[r.ID]; done {
 		return false
 	}
-	x.waiting[r.ID] = r
+	x.waiting[r.ID] = asking{r, ref}
 	return true
+}
+
+// taker is who takes the answer to a request that waits, or nil.
+func (x *index) taker(id string) *supervise.Ref {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.waiting[id].ref
 }
 
 // close says whether this is the first verdict of the request.
@@ -98,7 +117,12 @@ func (x *index) verdict(id string) (messages.ApprovalVerdict, bool) {
 func (x *index) list() []messages.ApprovalRequest {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return slices.SortedFunc(maps.Values(x.waiting), func(a, b messages.ApprovalRequest) int {
+	out := make([]messages.ApprovalRequest, 0, len(x.waiting))
+	for _, w := range x.waiting {
+		out = append(out, w.ApprovalRequest)
+	}
+	slices.SortFunc(out, func(a, b messages.ApprovalRequest) int {
 		return cmp.Or(a.Requested.Compare(b.Requested), cmp.Compare(a.ID, b.ID))
 	})
+	return out
 }

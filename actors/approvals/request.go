@@ -69,7 +69,7 @@ func (r *request) put(c *actor.Context, row messages.ApprovalRow, after func(err
 func (r *request) do(c *actor.Context, s step) {
 	if s.ask {
 		supervise.After(c, time.Until(r.row.Expires), expire{})
-		r.gate.opened(r.row.ApprovalRequest)
+		r.gate.opened(r.row.ApprovalRequest, supervise.Self(c))
 	}
 	if s.record != nil {
 		row := r.row

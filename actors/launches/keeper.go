@@ -235,7 +235,8 @@ func (k *keeper) perform(c *actor.Context, a lease.Action) {
 	case lease.AskOwner:
 		ctx, cancel := context.WithCancel(supervise.Context(c))
 		k.withdraw = cancel
-		supervise.Go(c, func(context.Context) any { return k.s.askOwner(ctx, l) })
+		terminal := k.la.order.Terminal
+		supervise.Go(c, func(context.Context) any { return k.s.askOwner(ctx, l, terminal) })
 		k.prepare(c)
 	case lease.Withdraw:
 		if k.withdraw != nil {

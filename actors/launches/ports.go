@@ -46,6 +46,7 @@ type Order struct {
 	Isolated      bool
 	Arguments     []string
 	Rows, Cols    uint16 // of the terminal before a viewer comes
+	Terminal      string // of the owner's, at which it was asked for; see messages.ApprovalRequest
 }
 
 // Host is everything that touches the machine. Every method but Start, which is

@@ -144,10 +144,10 @@ func again(c *actor.Context, s *Service, launch string, f failed) {
 }
 
 // askOwner waits for the owner's answer to a plan.
-func (s *Service) askOwner(ctx context.Context, l messages.Lease) lease.Event {
+func (s *Service) askOwner(ctx context.Context, l messages.Lease, terminal string) lease.Event {
 	now := time.Now()
 	v, err := s.p.Gate.Request(ctx, messages.ApprovalRequest{
-		Kind: messages.ApproveLaunch, Requester: "sophia agent start", Title: title(l.Plan), Details: details(l.Plan),
+		Kind: messages.ApproveLaunch, Requester: "sophia agent start", Terminal: terminal, Title: title(l.Plan), Details: details(l.Plan),
 		Digest: l.PlanDigest, Requested: now, Expires: now.Add(s.o.ApprovalTTL),
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"sophia/hostd/harness"
 	"sophia/hostd/login"
 	"sophia/hostd/ownerapi"
+	"sophia/hostd/peer"
 	"sophia/messages"
 	"sophia/messages/problem"
 )
@@ -45,8 +46,9 @@ func (d *sophiad) serve(ctx context.Context) error {
 		return err
 	}
 
+	logins := d.loginTerminals(ctx)
 	owner := func() (*ownerapi.Server, error) {
-		return ownerapi.New(ownerapi.Config{Owner: d.public, Services: d.services(), Presence: d.presence(tray.SHA256),
+		return ownerapi.New(ownerapi.Config{Owner: d.public, Services: d.services(), Presence: d.presence(tray.SHA256), Login: logins,
 			Bearers: d.dirs.Bearers(), MCP: func() string { return d.address.MCP }, Log: d.log})
 	}
 	_, err = d.tree.Add(edge.Spec(
@@ -99,6 +101,15 @@ func (d *sophiad) logins() *login.Checker {
 		return nil
 	}
 	return &login.Checker{UID: uint32(os.Geteuid()), Terminals: a.Terminals, Required: a.Presence == config.PresenceLogin}
+}
+
+// loginTerminals tells the terminals of the owner's logins from others, nil where
+// anybody can make one that passes for theirs.
+func (d *sophiad) loginTerminals(ctx context.Context) func(context.Context, peer.Terminal) error {
+	if d.anywhere(ctx) != "" {
+		return nil
+	}
+	return d.logins().Check
 }
 
 // anywhere is why the tray is taken on any terminal, "" when it isn't.

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"sophia/actors/approvals"
 	"sophia/hostd/ownerkey"
+	"sophia/hostd/peer"
 	"sophia/messages"
 	"sophia/messages/problem"
 	"sophia/messages/secret"
@@ -91,10 +93,11 @@ func (d *fakeWorkspaces) Profiles(context.Context, string) ([]messages.LaunchPro
 
 type fakeLaunches daemon
 
-func (d *fakeLaunches) Propose(_ context.Context, ws string, ask StartRequest) (messages.Lease, error) {
+func (d *fakeLaunches) Propose(ctx context.Context, ws string, ask StartRequest) (messages.Lease, error) {
+	at := approvals.Place(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := messages.Lease{Launch: "lp-9c41d7", State: messages.LeasePending, Plan: messages.Plan{Workspace: ws, Seat: ask.Seat}}
+	l := messages.Lease{Launch: "lp-9c41d7", State: messages.LeasePending, Plan: messages.Plan{Workspace: ws, Seat: ask.Seat}, Reason: at}
 	d.leases[l.Launch] = l
 	return l, nil
 }
@@ -229,6 +232,7 @@ type served struct {
 	key    *ownerkey.Key
 	socket string
 	dir    string
+	login  func(context.Context, peer.Terminal) error // for the next start
 }
 
 func serve(t *testing.T, presence Presence) *served {
@@ -258,7 +262,7 @@ func (s *served) start(t *testing.T, presence Presence) (stop func()) {
 	t.Helper()
 	server, err := New(Config{
 		Owner: publicOf(s.key), Services: s.services(), Presence: presence,
-		Bearers: filepath.Join(s.dir, "bearers"), MCP: func() string { return "http://127.0.0.1:1/mcp" },
+		Login: s.login, Bearers: filepath.Join(s.dir, "bearers"), MCP: func() string { return "http://127.0.0.1:1/mcp" },
 	})
 	if err != nil {
 		t.Fatal(err)

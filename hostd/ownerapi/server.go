@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"sophia/actors/approvals"
+	"sophia/hostd/peer"
 	"sophia/messages/problem"
 )
 
@@ -21,9 +23,12 @@ type Config struct {
 	Owner    ed25519.PublicKey
 	Services Services
 	Presence Presence // who may answer approvals; nil: nobody
-	Bearers  string   // the folder of bearer files
-	MCP      func() string
-	Log      *slog.Logger // nil: none
+	// Login says why a terminal is none of the owner's logins; hostd/login.Checker.Check.
+	// nil: which one is theirs is not known.
+	Login   func(ctx context.Context, t peer.Terminal) error
+	Bearers string // the folder of bearer files
+	MCP     func() string
+	Log     *slog.Logger // nil: none
 }
 
 // Server serves the owner API. Make one with New.
@@ -79,7 +84,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, p)
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	s.mux.ServeHTTP(w, r.WithContext(approvals.At(r.Context(), func() string { return s.terminal(r.Context()) })))
+}
+
+// terminal names the terminal of the owner's logins at which the request was made,
+// "" when it was made elsewhere.
+func (s *Server) terminal(ctx context.Context) string {
+	conn, ok := unixConn(ctx)
+	if !ok || s.Login == nil {
+		return ""
+	}
+	p, err := peer.Of(conn)
+	if err != nil {
+		return "" // gone already
+	}
+	defer p.Close()
+	t, err := p.Terminal()
+	if err != nil || s.Login(ctx, t) != nil {
+		return ""
+	}
+	return t.String()
 }
 
 // Serve serves the owner's unix socket, made with Listen, until Shutdown.

@@ -7,18 +7,23 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
+	"sophia/hostd/ownerkey"
 	"sophia/hostd/peer"
 	"sophia/messages"
 	"sophia/messages/problem"
@@ -28,7 +33,24 @@ import (
 // connection that it was given as descriptor 3.
 const thief = "SOPHIA_TEST_THIEF"
 
+// asker makes this test binary, started again, propose a launch by the socket in
+// the folder that it names, and say on fd 3 what became of it.
+const asker = "SOPHIA_TEST_ASKER"
+
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(asker); dir != "" {
+		key, err := ownerkey.LoadOrCreate(filepath.Join(dir, "owner.key"))
+		if err != nil {
+			os.Exit(1)
+		}
+		client, err := NewClient(filepath.Join(dir, "o.sock"), key)
+		if err != nil {
+			os.Exit(1)
+		}
+		l, err := client.Propose(context.Background(), "ws-1", StartRequest{})
+		fmt.Fprintf(os.NewFile(3, "said"), "%s %v", l.Reason, err)
+		os.Exit(0)
+	}
 	if os.Getenv(thief) != "" {
 		conn, err := net.FileConn(os.NewFile(3, "stolen"))
 		if err == nil {
@@ -300,4 +322,69 @@ func FuzzTray_Line(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What is asked for at a terminal of the owner's logins is told from what any
+// program asks for that has read the owner's key.
+func TestAsked_AtATerminalOfTheOwners(t *testing.T) {
+	mine, far, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	defer far.Close()
+	made, own, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	defer own.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(far.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, nil)
+	s.login = func(_ context.Context, at peer.Terminal) error {
+		if at.Device != st.Rdev {
+			return errors.New("no login's")
+		}
+		return nil
+	}
+	if err := s.server.Shutdown(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t, nil)
+	ask := func(terminal *os.File) string {
+		t.Helper()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		c := exec.Command(os.Args[0])
+		c.Env, c.ExtraFiles = append(os.Environ(), asker+"="+s.dir), []*os.File{w}
+		if terminal != nil {
+			c.Stdin, c.Stdout, c.Stderr = terminal, terminal, terminal
+			c.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+		}
+		err = c.Start()
+		w.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(r)
+		if werr := c.Wait(); err != nil || werr != nil {
+			t.Fatalf("%v, %v", err, werr)
+		}
+		return string(said)
+	}
+	if got, want := ask(far), strings.TrimPrefix(far.Name(), "/dev/")+" <nil>"; got != want {
+		t.Errorf("at the owner's: %q, want %q", got, want)
+	}
+	if got := ask(own); got != " <nil>" {
+		t.Errorf("at one that a program made: %q", got)
+	}
+	if got := ask(nil); got != " <nil>" {
+		t.Errorf("without one: %q", got)
+	}
 }

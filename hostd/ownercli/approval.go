@@ -74,7 +74,7 @@ func (o *approvalShow) run(ctx context.Context, id string) error {
 	}
 	r := page.Items[i]
 	return a.print(r, func(w io.Writer) {
-		fields := [][2]string{{"approval", r.ID}, {"who", r.Requester}, {"what", r.Title}, {"tool", r.Tool},
+		fields := [][2]string{{"approval", r.ID}, {"who", r.Requester}, {"terminal", r.Terminal}, {"what", r.Title}, {"tool", r.Tool},
 			{"asked", a.at(r.Requested)}, {"expires", a.at(r.Expires)}}
 		a.fields(w, append(fields, r.Details...))
 		if !ownertext.NoRow(r.Arguments) {

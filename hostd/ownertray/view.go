@@ -125,6 +125,7 @@ func details(r messages.ApprovalRequest, now time.Time, st style) []line {
 	}
 	field("request", r.ID+"  "+left(r, now))
 	field("from", strings.TrimSpace(r.Requester+"  "+r.Connection))
+	field("terminal", r.Terminal)
 	field("tool", r.Tool)
 	for _, d := range r.Details {
 		field(d[0], d[1])

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,19 @@ type Terminal struct {
 	Device uint64 // its device number, as in stat(2)'s st_rdev
 	On     uint64 // the file system that it lies on, st_dev: which devpts, of a pseudo-terminal
 	Leader int    // the process that leads the session whose controlling terminal it is
+}
+
+// String is the terminal's name as ps(1) shows it.
+func (t Terminal) String() string {
+	// Documentation/admin-guide/devices.txt: Unix98 PTY slaves and virtual consoles.
+	switch major, minor := unix.Major(t.Device), unix.Minor(t.Device); {
+	case 136 <= major && major <= 143:
+		return fmt.Sprintf("pts/%d", (major-136)<<8+minor)
+	case major == 4 && minor < 64:
+		return fmt.Sprintf("tty%d", minor)
+	default:
+		return fmt.Sprintf("%d:%d", major, minor)
+	}
 }
 
 const inTerminal = "Run it directly in a terminal, without redirecting its input or output."
