@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"sophia/hostd/overlay"
 	"sophia/messages"
 	"sophia/testkit/harnesses"
+	"sophia/testkit/intercept"
 	"sophia/testkit/modelapi"
 )
 
@@ -36,76 +39,136 @@ func login(refresh string, expires time.Time) map[string]any {
 	return map[string]any{"id_token": jwt(claims), "access_token": jwt(claims), "refresh_token": refresh, "account_id": "acc"}
 }
 
-// The real Codex with an expired login redeems the refresh token at a token
-// endpoint on loopback, keeps the new one in its overlay, and the keeper brings
-// it to the real file, once. Then the overlay may go.
-func TestOverlay_RealCodexRenewsItsLoginAndTheOwnerKeepsIt(t *testing.T) {
-	dir := harnesses.Scratch(t)
+// tokens is the vendors' token endpoint: each refresh token is good once.
+type tokens struct {
+	t        *testing.T
+	renewed  func(refresh string) any // the answer
+	mu       sync.Mutex
+	redeemed []string
+}
+
+func (e *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		e.t.Error(err)
+	}
+	e.mu.Lock()
+	e.redeemed = append(e.redeemed, req.Refresh)
+	e.mu.Unlock()
+	if req.Refresh != "refresh-0" {
+		http.Error(w, `{"error":{"code":"refresh_token_reused"}}`, http.StatusUnauthorized)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(e.renewed("refresh-1")); err != nil {
+		e.t.Error(err)
+	}
+}
+
+// renewal is a harness whose login has expired.
+type renewal struct {
+	harness, program, file, old string
+	arguments                   []string
+	settings                    contracts.Settings
+	tokens                      *tokens
+	api                         *modelapi.Server
+}
+
+func codexRenewal(t *testing.T) renewal {
 	api := modelapi.Start(t, modelapi.Script{Final: "All done."})
-	var mu sync.Mutex
-	var redeemed []string
-	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var req struct {
-			Refresh string `json:"refresh_token"`
-		}
-		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		redeemed = append(redeemed, req.Refresh)
-		mu.Unlock()
-		if req.Refresh != "refresh-0" {
-			http.Error(w, `{"error":{"code":"refresh_token_reused"}}`, http.StatusUnauthorized)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(login("refresh-1", time.Now().Add(time.Hour))); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(tokens.Close)
-	set, err := contracts.New(map[string]contracts.Settings{"codex": {
-		Config: map[string]any{"model": "mock-model", "model_provider": "mock", "model_providers": map[string]any{
-			"mock": map[string]any{"name": "mock", "base_url": api.URL + "/v1", "wire_api": "responses", "supports_websockets": false, "requires_openai_auth": true}}},
-		Environment: map[string]string{"CODEX_REFRESH_TOKEN_URL_OVERRIDE": tokens.URL + "/oauth/token"}}})
-	fatal(t, err)
-	b := bench{home: filepath.Join(dir, "home"), project: filepath.Join(dir, "proj"), launch: filepath.Join(dir, "lp-9c41d7"), builder: overlay.Builder{Contracts: set}}
-	fatal(t, os.MkdirAll(b.project, 0o700))
+	endpoint := &tokens{t: t, renewed: func(refresh string) any { return login(refresh, time.Now().Add(time.Hour)) }}
+	server := httptest.NewServer(endpoint)
+	t.Cleanup(server.Close)
 	old, err := json.Marshal(map[string]any{"auth_mode": "chatgpt", "OPENAI_API_KEY": nil, "tokens": login("refresh-0", time.Now().Add(-time.Hour)), "last_refresh": time.Now().Add(-30 * 24 * time.Hour).UTC().Format(time.RFC3339)})
 	fatal(t, err)
-	b.put(t, ".codex/auth.json", string(old))
-	keeper := custody.Keeper{Contracts: set, Kept: filepath.Join(dir, "kept"), Now: time.Now}
-	real := filepath.Join(b.home, ".codex/auth.json")
-	if expired, err := keeper.Expired(t.Context(), "codex", real); err != nil || !expired {
-		t.Fatalf("expired: %v %v", expired, err)
+	return renewal{
+		harness: "codex", program: harnesses.Codex(t), file: ".codex/auth.json", old: string(old),
+		arguments: []string{"exec", "--skip-git-repo-check", "hello"},
+		settings: contracts.Settings{
+			Config: map[string]any{"model": "mock-model", "model_provider": "mock", "model_providers": map[string]any{
+				"mock": map[string]any{"name": "mock", "base_url": api.URL + "/v1", "wire_api": "responses", "supports_websockets": false, "requires_openai_auth": true}}},
+			Environment: map[string]string{"CODEX_REFRESH_TOKEN_URL_OVERRIDE": server.URL + "/oauth/token"}},
+		tokens: endpoint, api: api,
 	}
-	r := b.request("codex")
-	r.Plan.HarnessIdentity.Path = harnesses.Codex(t)
-	r.Plan.Arguments = []string{"exec", "--skip-git-repo-check", "hello"}
-	r.WrapperPath = stand(t, dir)
-	r.Env = []string{"PATH=" + os.Getenv("PATH")}
-	built := b.build(t, r)
-	out := session(t, built, b.project)
+}
 
-	if got, _ := os.ReadFile(real); string(got) != string(old) {
-		t.Fatal("Codex wrote into the real home")
-	}
-	for i, want := range []string{messages.CredentialWrittenBack, messages.CredentialUnchanged} {
-		o, err := keeper.Settle(t.Context(), *built.Credential)
-		if err != nil || o.Outcome != want {
-			t.Fatalf("settled, time %d: %+v %v, redeemed %q\n%s", i+1, o, err, redeemed, out)
-		}
-	}
-	got, err := os.ReadFile(real)
+// claudeRenewal: Claude Code takes tokens from its vendor's host alone.
+func claudeRenewal(t *testing.T) renewal {
+	api := modelapi.Start(t, modelapi.Script{Final: "All done."})
+	endpoint := &tokens{t: t, renewed: func(refresh string) any {
+		return map[string]any{"token_type": "Bearer", "access_token": "access-1", "refresh_token": refresh, "expires_in": 3600, "scope": "user:inference user:profile"}
+	}}
+	at, err := url.Parse(api.URL)
 	fatal(t, err)
-	if !strings.Contains(string(got), `refresh-1`) || strings.Contains(string(got), "refresh-0") {
-		t.Errorf("the real file has %s", got)
+	model := httputil.NewSingleHostReverseProxy(at)
+	proxy := intercept.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == "platform.claude.com" && r.URL.Path == "/v1/oauth/token" {
+			endpoint.ServeHTTP(w, r)
+			return
+		}
+		model.ServeHTTP(w, r)
+	}))
+	return renewal{
+		harness: "claude-code", program: harnesses.ClaudeCode(t), file: ".claude/.credentials.json", arguments: []string{"-p", "hello"},
+		old: fmt.Sprintf(`{"claudeAiOauth":{"accessToken":"access-0","refreshToken":"refresh-0","expiresAt":%d,"scopes":["user:inference","user:profile"],"subscriptionType":"pro"}}`, time.Now().Add(-time.Hour).UnixMilli()),
+		settings: contracts.Settings{Environment: map[string]string{
+			"HTTPS_PROXY": proxy.URL, "NODE_EXTRA_CA_CERTS": proxy.CA, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}},
+		tokens: endpoint, api: api,
 	}
-	if fmt.Sprint(redeemed) != "[refresh-0]" {
-		t.Errorf("redeemed %q", redeemed)
+}
+
+// A real harness with an expired login redeems the refresh token at a token
+// endpoint on loopback, keeps the new one in its overlay, and the keeper brings
+// it to the real file, once. Then the overlay may go.
+func TestOverlay_RealHarnessesRenewTheirLoginAndTheOwnerKeepsIt(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T) renewal{"codex": codexRenewal, "claude-code": claudeRenewal} {
+		t.Run(name, func(t *testing.T) {
+			c := prepare(t)
+			dir := harnesses.Scratch(t)
+			set, err := contracts.New(map[string]contracts.Settings{c.harness: c.settings})
+			fatal(t, err)
+			b := bench{home: filepath.Join(dir, "home"), project: filepath.Join(dir, "proj"), launch: filepath.Join(dir, "lp-9c41d7"), builder: overlay.Builder{Contracts: set}}
+			fatal(t, os.MkdirAll(b.project, 0o700))
+			b.put(t, c.file, c.old)
+			keeper := custody.Keeper{Contracts: set, Kept: filepath.Join(dir, "kept"), Now: time.Now}
+			real := filepath.Join(b.home, c.file)
+			if expired, err := keeper.Expired(t.Context(), c.harness, real); err != nil || !expired {
+				t.Fatalf("expired: %v %v", expired, err)
+			}
+			r := b.request(c.harness)
+			r.Plan.HarnessIdentity.Path = c.program
+			r.Plan.Arguments = c.arguments
+			r.WrapperPath = stand(t, dir)
+			r.Env = []string{"PATH=" + os.Getenv("PATH")}
+			built := b.build(t, r)
+			out := session(t, built, b.project)
+			if !strings.Contains(out, "All done.") || len(c.api.Requests()) == 0 {
+				t.Errorf("the renewed login did not reach the model:\n%s", out)
+			}
+
+			if got, _ := os.ReadFile(real); string(got) != c.old {
+				t.Fatal("the harness wrote into the real home")
+			}
+			for i, want := range []string{messages.CredentialWrittenBack, messages.CredentialUnchanged} {
+				o, err := keeper.Settle(t.Context(), *built.Credential)
+				if err != nil || o.Outcome != want {
+					t.Fatalf("settled, time %d: %+v %v, redeemed %q\n%s", i+1, o, err, c.tokens.redeemed, out)
+				}
+			}
+			got, err := os.ReadFile(real)
+			fatal(t, err)
+			if !strings.Contains(string(got), `refresh-1`) || strings.Contains(string(got), "refresh-0") {
+				t.Errorf("the real file has %s", got)
+			}
+			if fmt.Sprint(c.tokens.redeemed) != "[refresh-0]" {
+				t.Errorf("redeemed %q", c.tokens.redeemed)
+			}
+			if expired, err := keeper.Expired(t.Context(), c.harness, real); err != nil || expired {
+				t.Errorf("still expired: %v %v", expired, err)
+			}
+			fatal(t, overlay.Remove(b.launch))
+		})
 	}
-	if expired, err := keeper.Expired(t.Context(), "codex", real); err != nil || expired {
-		t.Errorf("still expired: %v %v", expired, err)
-	}
-	fatal(t, overlay.Remove(b.launch))
 }
