@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,11 +31,6 @@ var flags = []string{
 	"--enable-experimental-regexp-engine-on-excessive-backtracks",
 	"--stack-size=900",
 }
-
-//go:embed prelude/*.js
-var prelude embed.FS
-
-var preludeFiles = []string{"core", "sophia", "absent", "console", "web", "url", "run"}
 
 // Engine is one isolate with the prelude in it, good for one run.
 type Engine struct {
@@ -76,33 +70,19 @@ func build(e *Engine) (*Engine, error) {
 		}
 	}
 	e.ctx = v8.NewContext(e.iso)
-	source, err := assemble()
-	if err != nil {
-		return nil, err
-	}
-	if err := e.load(source, host); err != nil {
+	if err := e.load(host); err != nil {
 		return nil, fmt.Errorf("engine: prelude: %w", err)
 	}
 	return e, nil
 }
 
-// assemble puts the prelude's files into one function.
-func assemble() (string, error) {
-	var b strings.Builder
-	b.WriteString("(function (host, limitsJSON) { 'use strict'; const limits = JSON.parse(limitsJSON);\n")
-	for _, name := range preludeFiles {
-		text, err := prelude.ReadFile("prelude/" + name + ".js")
-		if err != nil {
-			return "", err
-		}
-		b.Write(text)
+// load runs the prelude, whose value is a function that takes the host's.
+func (e *Engine) load(host *v8.ObjectTemplate) error {
+	program, _, err := compilePrelude(e.iso, preludeCache)
+	if err != nil {
+		return err
 	}
-	b.WriteString("\nhost.hook(); return { offer, settle, fire, start }; })")
-	return b.String(), nil
-}
-
-func (e *Engine) load(source string, host *v8.ObjectTemplate) error {
-	v, err := e.ctx.RunScript(source, "prelude")
+	v, err := program.Run(e.ctx)
 	if err != nil {
 		return err
 	}

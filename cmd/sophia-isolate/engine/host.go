@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v8 "rogchap.com/v8go"
 
 	"sophia/actors/isolates/script"
@@ -82,7 +82,9 @@ func (e *Engine) host() map[string]v8.FunctionCallback {
 		"uuid": func(info *v8.FunctionCallbackInfo) *v8.Value {
 			defer info.Release()
 			var b [16]byte
-			rand.Read(b[:])
+			if _, err := unix.Getrandom(b[:], 0); err != nil { // never, for so few bytes: getrandom(2)
+				return nil
+			}
 			b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // RFC 9562, version 4
 			return e.text(fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]))
 		},
