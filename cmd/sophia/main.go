@@ -28,7 +28,14 @@ func run() int {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		ends = append(ends, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), ends...)
-	defer stop()
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, ends...)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-told
+		signal.Stop(told) // a second one does not wait for what the first begins
+		cancel()
+	}()
 	return ownercli.Run(ctx, app, os.Args[1:])
 }

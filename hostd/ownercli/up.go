@@ -192,6 +192,7 @@ func (o *up) inForeground(ctx context.Context, program string) error {
 			}
 			return ended(err)
 		case <-ctx.Done():
+			o.app.say("Stopping the daemon and its agents. Ctrl-C again leaves them to it.\n")
 		}
 	}
 	cmd.Process.Signal(unix.SIGTERM)
