@@ -123,8 +123,7 @@ func (c *child) TryWrite(b []byte) (n int, err error) {
 
 func (c *child) Kill() { _ = c.cmd.Process.Kill() } // an error means that it has ended
 
-// Wait closes both pipes. The worker exits when its input closes, and would by
-// itself after a run.
+// Wait closes both pipes. The worker exits when its input closes.
 func (c *child) Wait() Exit {
 	c.once.Do(func() {
 		c.in.Close()

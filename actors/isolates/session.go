@@ -57,7 +57,7 @@ type outcome struct {
 }
 
 // run returns the result, or false when the process ended before the snippet had
-// begun. life ends with the worker's actor.
+// begun. The process may still be there. life ends with the worker's actor.
 func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (messages.RunResult, bool) {
 	s := &session{
 		job: j, m: newMachine(time.Now(), j.req, j.program), proc: proc,
@@ -70,7 +70,9 @@ func (j job) run(life context.Context, proc Proc, frames <-chan wire.Frame) (mes
 	if !s.loop(life, frames) {
 		return messages.RunResult{}, false
 	}
-	proc.Kill()
+	if s.running > 0 { // settling takes time, and there is nothing left for the process to do
+		proc.Kill()
+	}
 	s.settle()
 	return s.m.result(), true
 }

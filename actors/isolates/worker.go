@@ -126,6 +126,7 @@ func (w *worker) life(ctx context.Context) any {
 			return finished{} // its caller took this actor for dead: another worker has it
 		}
 		p.perform(ctx, proc, frames)
+		proc.Kill() // the result is on its way: nobody waits until a process is taken down
 		if x := proc.Wait(); x.Stderr != "" {
 			w.cfg.Log.Debug("what an isolate worker said", slog.Int("code", x.Code), slog.String("signal", x.Signal), slog.String("stderr", x.Stderr))
 		}

@@ -70,7 +70,10 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	return e.Run(job, listen(e, in))
+	if err := e.Run(job, listen(e, in)); err != nil {
+		return err
+	}
+	select {} // the daemon ends the process once it has passed the result on
 }
 
 // polled is a pipe that Go's poller watches: whoever waits for it holds no thread,

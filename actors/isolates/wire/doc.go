@@ -9,7 +9,7 @@
 //	Result                   →
 //	                         ←     Log      any number, a line each
 //	Stop                     →              terminate the snippet
-//	                         ←     Stats, then Done or Failed; the worker exits
+//	                         ←     Stats, then Done or Failed; the worker waits for its end
 //
 // The compiler speaks it too: Ready, then for each Run, whose payload is the code
 // as written, Done with a script.Program or Failed.
