@@ -148,6 +148,10 @@ func (b *broker) dispatch(c *actor.Context) {
 		}
 		return
 	}
+	if !lending && b.queue.due() > 0 { // who waits goes first: the spares would only hold up what is starting
+		b.start(c, 0)
+		return
+	}
 	b.fill(c)
 }
 
@@ -161,13 +165,16 @@ func (b *broker) running() (n int) {
 }
 
 // fill starts workers until enough are warm or on the way.
-func (b *broker) fill(c *actor.Context) {
+func (b *broker) fill(c *actor.Context) { b.start(c, b.cfg.Warm) }
+
+// start starts workers for who waits, and so many to spare.
+func (b *broker) start(c *actor.Context, spares int) {
 	if b.backoff != nil {
 		return
 	}
 	running := b.running()
 	coming := b.adding + len(b.known) - running // idle ones included
-	want := min(b.cfg.Warm+b.queue.due(), b.cfg.Max-running) - coming
+	want := min(spares+b.queue.due(), b.cfg.Max-running) - coming
 	if b.status.Failures > 0 {
 		want = min(want, 1-b.adding-(len(b.known)-running-len(b.idle))) // one at a time, to see
 	}

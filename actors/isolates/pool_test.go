@@ -6,7 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,5 +210,85 @@ func TestPool_OneConnectionNeverHoldsAllOfIt(t *testing.T) {
 		}
 		close(owner)
 		wg.Wait()
+	})
+}
+
+// A spare that starts beside the worker that somebody waits for holds it up.
+func TestPool_SparesStartAfterWhatSomebodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const startup = 10 * time.Millisecond
+		var starts atomic.Int32
+		play := plays(func(p *scripted) {
+			if p.begins() {
+				p.returns("1")
+			}
+			wait(p)
+		})
+		w := newWorld(t, isolates.Config{Warm: 1, Max: 8, Spawn: func(ctx context.Context) (isolates.Proc, error) {
+			starts.Add(1)
+			<-time.After(startup)
+			return play(ctx)
+		}})
+		done := make(chan struct{})
+		go func() { w.run(t, "1"); close(done) }()
+		<-time.After(startup / 2)
+		if n := starts.Load(); n != 1 {
+			t.Errorf("%d workers are starting while one run waits", n)
+		}
+		<-done
+		<-time.After(time.Second)
+		if s, err := w.Status(t.Context()); err != nil || s.Idle != 1 {
+			t.Errorf("%+v, %v: the spare never came", s, err)
+		}
+	})
+}
+
+// takesTime is a process that is long in ending.
+type takesTime struct{ *scripted }
+
+func (p takesTime) Kill() {
+	p.scripted.Kill()
+	<-time.After(time.Second)
+}
+
+func TestWorker_ResultDoesNotWaitForTheEndOfItsProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		play := plays(func(p *scripted) {
+			if p.begins() {
+				p.returns("1")
+			}
+			wait(p)
+		})
+		w := newWorld(t, isolates.Config{Warm: 1, Max: 1, Spawn: func(ctx context.Context) (isolates.Proc, error) {
+			p, err := play(ctx)
+			return takesTime{p.(*scripted)}, err
+		}})
+		begun := time.Now()
+		if got := w.run(t, "1"); string(got.Value) != "1" || time.Since(begun) > 100*time.Millisecond {
+			t.Errorf("%s after %v", got.Value, time.Since(begun))
+		}
+	})
+}
+
+// What may still be busy is ended before the calls that it left behind.
+func TestWorker_EndsBeforeItsCallsSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan *scripted, 1)
+		w := newWorld(t, isolates.Config{Warm: 1, Max: 1, Spawn: plays(func(p *scripted) {
+			if p.begins() {
+				ended <- p
+				p.send(wire.Frame{Kind: wire.Call, ID: 1, Name: "sophia.deaf", Payload: []byte("{}")})
+				p.returns("1")
+			}
+			wait(p)
+		})})
+		caller := standard()
+		caller.by["sophia.deaf"] = func(context.Context, json.RawMessage) (any, error) { <-time.After(time.Minute); return nil, nil }
+		begun := time.Now()
+		got := w.runWith(t, messages.RunRequest{Code: "1", Methods: append(slices.Clone(methods), messages.Method{Name: "deaf", Tool: "sophia.deaf"})}, caller)
+		if at := <-(<-ended).killed; got.Pending != 1 || at.Sub(begun) > 100*time.Millisecond {
+			t.Errorf("killed after %v: %+v", at.Sub(begun), got)
+		}
+		<-time.After(2 * time.Minute) // the call's goroutine ends
 	})
 }

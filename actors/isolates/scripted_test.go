@@ -106,7 +106,11 @@ func plays(scripts ...play) isolates.Spawn {
 // inProcess compiles without a process, in whatever time there is.
 func inProcess(context.Context) (isolates.Proc, error) {
 	p := newScripted()
-	go func() { _ = compile.Serve(p.inside, p.inside, wire.Report{}) }()
+	go func() {
+		if wire.SayReady(p.inside, wire.Report{}) == nil {
+			_ = compile.Serve(p.inside, p.inside)
+		}
+	}()
 	return p, nil
 }
 

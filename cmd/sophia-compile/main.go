@@ -18,14 +18,18 @@ func main() {
 	// A second processor would be woken for the tool's own concurrency, and a snippet
 	// is too short to gain by it.
 	runtime.GOMAXPROCS(1)
-	// What a first compilation builds (tables, its stack) is there before anybody
-	// waits for it.
-	if _, bad := compile.Compile("const n: number = await f(); ({ n })"); bad != nil {
-		fmt.Fprintln(os.Stderr, "compile:", bad.Message)
-		os.Exit(1)
-	}
-	if err := compile.Serve(os.Stdin, os.Stdout, wire.Report{Layers: lockdown.Apply()}); err != nil {
+	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, "compile:", err)
 		os.Exit(1)
 	}
+}
+
+func serve() error {
+	if err := wire.SayReady(os.Stdout, wire.Report{Layers: lockdown.Apply()}); err != nil {
+		return err
+	}
+	if wire.Unhurried(0) {
+		compile.Warm()
+	}
+	return compile.Serve(os.Stdin, os.Stdout)
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,10 +15,6 @@ import (
 	"sophia/cmd/sophia-isolate/engine"
 	_ "sophia/cmd/sophia-isolate/namespaces"
 )
-
-// unhurried is how long after its start a worker takes it that nobody waits for
-// it: who does sends the snippet at once.
-const unhurried = 5 * time.Millisecond
 
 // The main thread is kept out of V8's way: see package engine.
 func init() { runtime.LockOSThread() }
@@ -49,14 +43,10 @@ func serve() error {
 	}
 	report := e.Report()
 	report.Layers = lockdown.Apply()
-	b, err := json.Marshal(report)
-	if err != nil {
+	if err := wire.SayReady(os.Stdout, report); err != nil {
 		return err
 	}
-	if err := wire.Write(os.Stdout, wire.Frame{Kind: wire.Ready, Payload: b}); err != nil {
-		return err
-	}
-	if !arrives(unhurried) { // nobody waited for this worker
+	if wire.Unhurried(0) {
 		if err := e.Warm(); err != nil {
 			return err
 		}
@@ -83,13 +73,6 @@ func polled(fd int) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), "pipe"), nil
-}
-
-// arrives waits for the first frame, or the end of the pipe.
-func arrives(within time.Duration) bool {
-	timeout := unix.NsecToTimespec(int64(within))
-	n, _ := unix.Ppoll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, &timeout, nil)
-	return n > 0
 }
 
 // listen reads frames beside V8. A Stop acts at once. When the pipe closes, the

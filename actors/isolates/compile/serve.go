@@ -10,15 +10,18 @@ import (
 	"sophia/actors/isolates/wire"
 )
 
-// Serve says Ready with the report and then answers every Run frame, whose
-// payload is a snippet, with Done, whose payload is a script.Program, or with
+// Warm compiles a snippet of its own. What a first compilation builds (tables, its
+// stack, the heap) is there then before anybody waits for it.
+func Warm() {
+	Compile("const n: number = await f(); ({ n })")
+	runtime.GC()
+}
+
+// Serve answers every Run frame, whose payload is a snippet, with Done, whose payload is a script.Program, or with
 // Failed, whose payload is a messages.RunError. It returns nil at the end of in.
 // Between two of them it collects its garbage: memory that was used before costs
 // a compilation a fraction of what memory costs that was never touched.
-func Serve(in io.Reader, out io.Writer, report wire.Report) error {
-	if err := reply(out, wire.Ready, report); err != nil {
-		return err
-	}
+func Serve(in io.Reader, out io.Writer) error {
 	for frames := bufio.NewReader(in); ; {
 		f, err := wire.Read(frames)
 		switch {
