@@ -1,7 +1,23 @@
 // Command isolate measures runs of execute_code against isolated-vm in a spawned
 // Node process, which is the obvious other way. Both get a fresh isolate with an
 // 8 MB heap for each run; the peer gets JavaScript, so that it need not strip
-// types.
+// types. Ours is a locked-down process for each run.
+//
+//	warm_trivial, ten_calls,    one run, one client. Ours: two workers idle. The
+//	fifty_sequential            peer: one process, up, which all runs share
+//	cold                        from nothing to the first result: the pool with its
+//	                            compiler, and a Node process
+//	rate                        runs a second, ten calls each. Ours: two clients, a
+//	                            process a run. The peer: one client, one process
+//	                            that all runs share
+//	rate_same_isolation         the same with a Node process for each run of the
+//	                            peer's, and two clients: nothing is left of a run
+//	                            either, but the process has its user's rights
+//	idle_memory                 one idle worker, and the peer's idle process: their
+//	                            proportional set sizes
+//	growth                      what is left in the daemon after many runs
+//	example                     the specification's own example, from an HTTP client
+//	                            to its answer, types checked: in ms, without a peer
 package main
 
 import (
@@ -113,7 +129,7 @@ func run(report *bench.Report, rounds, runs, growth int, program string) error {
 		func() error { return m.warm("warm_trivial_ratio", trivial, 0.15) },
 		func() error { return m.warm("ten_calls_ratio", tenCalls, 0.4) },
 		func() error { return m.warm("fifty_sequential_ratio", sequential, 0.6) },
-		m.cold, m.rate, m.memory,
+		m.cold, m.rate, m.rateSameIsolation, m.memory,
 		func() error { return m.growth(runs) },
 		func() error { return example(ctx, m.report, program, growth) },
 	} {

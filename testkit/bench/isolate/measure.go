@@ -101,51 +101,84 @@ func (m *measure) cold() error {
 	return nil
 }
 
-// rate: runs a second with ten calls each, one after the other per client. The
-// peer is one process and runs one at a time; ours has two clients.
+// rate: runs a second with ten calls each. The peer is one process that all runs
+// share, and runs one at a time; ours, a process a run, has two clients.
 func (m *measure) rate() error {
 	const runs = 40
-	r, err := bench.Interleave(max(3, m.rounds/5),
-		bench.Contestant{Name: "ours", Run: func() (float64, error) {
-			start := time.Now()
-			errs := make(chan error, runs)
-			work := make(chan struct{}, runs)
-			for range runs {
-				work <- struct{}{}
-			}
-			close(work)
-			var clients sync.WaitGroup
-			for range 2 {
-				clients.Go(func() {
-					for range work {
-						_, err := m.ours.run(m.ctx, tenCalls)
-						errs <- err
-					}
-				})
-			}
-			clients.Wait()
-			for range runs {
-				if err := <-errs; err != nil {
-					return 0, err
+	return m.rates("rate_ratio", "isolated-vm",
+		func() (float64, error) { return perSecond(runs, 2, m.ourTen) },
+		func() (float64, error) {
+			return perSecond(runs, 1, func() error {
+				_, err := m.theirs.run(tenCalls)
+				return err
+			})
+		})
+}
+
+// rateSameIsolation: the same where both have a process a run, and two clients.
+func (m *measure) rateSameIsolation() error {
+	return m.rates("rate_same_isolation_ratio", "isolated-vm in a Node process of its own",
+		func() (float64, error) { return perSecond(40, 2, m.ourTen) },
+		func() (float64, error) {
+			return perSecond(8, 2, func() error {
+				p, err := startPeer(m.script)
+				if err != nil {
+					return err
 				}
-			}
-			return runs / time.Since(start).Seconds(), nil
-		}},
-		bench.Contestant{Name: "theirs", Run: func() (float64, error) {
-			start := time.Now()
-			for range runs {
-				if _, err := m.theirs.run(tenCalls); err != nil {
-					return 0, err
+				defer p.stop()
+				v, err := p.run(tenCalls)
+				if err != nil {
+					return err
 				}
-			}
-			return runs / time.Since(start).Seconds(), nil
-		}})
+				return check(v, want[tenCalls])
+			})
+		})
+}
+
+func (m *measure) ourTen() error {
+	v, err := m.ours.run(m.ctx, tenCalls)
 	if err != nil {
 		return err
 	}
-	m.report.Note("runs a second: ours %.0f, isolated-vm %.0f", r.Median("ours"), r.Median("theirs"))
-	m.report.Figure("rate_ratio", r.Ratio("ours", "theirs"), bench.AtLeast, 2)
+	return check(v, want[tenCalls])
+}
+
+func (m *measure) rates(metric, peer string, ours, theirs func() (float64, error)) error {
+	r, err := bench.Interleave(max(3, m.rounds/5), bench.Contestant{Name: "ours", Run: ours}, bench.Contestant{Name: "theirs", Run: theirs})
+	if err != nil {
+		return err
+	}
+	m.report.Note("%s, runs a second: ours %.0f, %s %.0f", metric, r.Median("ours"), peer, r.Median("theirs"))
+	m.report.Figure(metric, r.Ratio("ours", "theirs"), bench.AtLeast, 2)
 	return nil
+}
+
+// perSecond is how many runs a second so many clients get done.
+func perSecond(runs, clients int, run func() error) (float64, error) {
+	start := time.Now()
+	work := make(chan struct{}, runs)
+	for range runs {
+		work <- struct{}{}
+	}
+	close(work)
+	errs := make(chan error, runs)
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for range work {
+				errs <- run()
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(start)
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return float64(runs) / took.Seconds(), nil
 }
 
 // memory: an idle worker against the idle peer.
