@@ -14,14 +14,6 @@ var prelude embed.FS
 
 var preludeFiles = []string{"core", "sophia", "absent", "console", "web", "url", "run"}
 
-// preludeCache is what V8 made of the prelude, with all that a short run uses of
-// it compiled, and the checksum of the text that it was made of. It saves a fifth
-// of a worker's start. `go test ./cmd/sophia-isolate/engine -update` makes it
-// again.
-//
-//go:embed prelude.cache
-var preludeCache []byte
-
 // compilePrelude reports whether the cache was of use. V8 itself refuses one that
 // another version or other flags made, but tells texts apart by their length only.
 func compilePrelude(iso *v8.Isolate, cache []byte) (program *v8.UnboundScript, cached bool, err error) {
