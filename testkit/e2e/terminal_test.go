@@ -6,8 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"sophia/messages"
 )
@@ -81,6 +84,57 @@ func (p *pane) run(command string) string {
 	return text + code
 }
 
+// attach starts an agent here whose screen is a full one, and returns its launch
+// once the person sees that. The agent's host has the terminal itself.
+func (p *pane) attach(flags string, steps ...string) (launch string) {
+	p.h.t.Helper()
+	screen := `print:\e[?1049h\e[?25l\e[?1000h\e[?2004h\e[?1h\e=\e[3;20r\e[>1u\e[2J\e[HTHE AGENTS SCREEN`
+	p.types("clear; sh -c 'echo $$ >viewer; exec \"$@\"' - sophia agent start --harness fake --seat Reviewer_1 " + flags + " -- session '" + screen + "' " + strings.Join(steps, " "))
+	p.keys("Enter")
+	text := p.shows("in the Sophia tray.")
+	if _, err := fmt.Sscanf(text[max(0, strings.Index(text, "Launch lp-")):], "Launch %s is", &launch); err != nil {
+		p.h.t.Fatalf("the terminal shows\n%s", text)
+	}
+	p.h.must(p.h.Tray.Approve(p.h.ctx(), "(Reviewer_1)"))
+	p.shows("THE AGENTS SCREEN")
+	p.h.eventually("the host does not have the terminal itself", func() bool { return p.hostHas(launch) })
+	return launch
+}
+
+// hostHas is whether the launch's host has this terminal open.
+func (p *pane) hostHas(launch string) bool {
+	p.h.t.Helper()
+	return slices.Contains(opened(p.h.host(launch)), p.tty())
+}
+
+func (p *pane) tty() string { p.h.t.Helper(); return p.tmux("display-message", "-p", "#{pane_tty}") }
+
+// host is the process of the launch's host.
+func (h *house) host(launch string) (pid int) {
+	h.t.Helper()
+	running, err := h.Running()
+	h.must(err)
+	for pid, line := range running {
+		if strings.Contains(line, "sophia-host ") && strings.Contains(line, launch) {
+			return pid
+		}
+	}
+	h.t.Fatalf("no host of %s: %v", launch, running)
+	return 0
+}
+
+// opened is what a process has open.
+func opened(pid int) (paths []string) {
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	entries, _ := os.ReadDir(dir) // ended: nothing
+	for _, e := range entries {
+		if to, err := os.Readlink(dir + e.Name()); err == nil {
+			paths = append(paths, to)
+		}
+	}
+	return paths
+}
+
 // The specification's transcript, by the real program in a real terminal: start,
 // see the agent's screen, type, resize, detach; the terminal is as it was, the
 // agent runs on, and there is no second attach.
@@ -151,5 +205,83 @@ func TestTerminal_TheSpecsTranscriptInARealTerminal(t *testing.T) {
 	if text = p.run("sophia agent logs " + launch); !strings.Contains(text, "its output went with it") || strings.Contains(text, "ended 0") {
 		t.Errorf("the logs of an ended agent:\n%s", text)
 	}
+	h.nothingOf(launch)
+}
+
+// kill -9 of the host, which reads and writes the person's terminal itself: the
+// terminal is as it was, and the person is told. In both confinements.
+func TestTerminal_HostKilled(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("skipped: tmux is not installed")
+	}
+	h := open(t, "")
+	p := h.pane()
+	before, tty := p.modes(), p.run("stty -g")
+	for _, confine := range []string{"standard", "strict"} {
+		launch := p.attach("--confine "+confine, "fds", "echo", "forever")
+		p.types("typed by hand, end")
+		p.shows("typed by hand, end")
+		p.keys("Enter")
+		for _, path := range opened(h.programsOf(launch)["harness"]) {
+			if path == p.tty() {
+				t.Errorf("%s: the agent has the person's terminal open", confine)
+			}
+		}
+		h.must(unix.Kill(h.host(launch), unix.SIGKILL))
+		text := p.shows("prompt> ")
+		if !strings.Contains(p.shows("terminal_lost"), "sophia agent list") || strings.Contains(text, "THE AGENTS SCREEN") {
+			t.Errorf("%s: the terminal shows\n%s", confine, text)
+		}
+		if after := p.modes(); after != before {
+			t.Errorf("%s: the terminal's modes are\n%s\nthey were\n%s", confine, after, before)
+		}
+		if after := p.run("stty -g"); after != tty {
+			t.Errorf("%s: the terminal line is\n%s\nit was\n%s", confine, after, tty)
+		}
+		h.final(launch)
+		h.nothingOf(launch)
+	}
+}
+
+// A window that is closed over an agent: the agent runs on, alone.
+func TestTerminal_WindowClosed(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("skipped: tmux is not installed")
+	}
+	h := open(t, "")
+	p := h.pane()
+	p.tmux("new-window", "-d", "sleep 1000") // tmux ends with its last window
+	launch := p.attach("", "query:'\\e[6n'", "print:ready", "wait:"+filepath.Join(h.dir, "go"), "query:'\\e[5n'", "print:alone", "forever")
+	p.shows("ready")
+	tty, host := p.tty(), h.host(launch)
+	p.tmux("kill-pane", "-t", ":0")
+	h.eventually("the host has the closed terminal open", func() bool { return !slices.Contains(opened(host), tty) })
+	h.write(filepath.Join(h.dir, "go"), "")
+	h.eventually("nobody answers the agent's terminal queries", func() bool { return strings.Contains(h.terminal(launch), "alone") })
+	h.until(launch, messages.LeaseRunning)
+	h.stop(launch)
+	h.final(launch)
+	h.nothingOf(launch)
+}
+
+// A viewer's program that is killed is not there to take the modes back, but
+// the host is.
+func TestTerminal_ViewersProgramKilled(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("skipped: tmux is not installed")
+	}
+	h := open(t, "")
+	p := h.pane()
+	before := p.modes()
+	launch := p.attach("", "forever")
+	var viewer int
+	_, err := fmt.Sscan(h.reads(filepath.Join(h.dir, "viewer"), "\n"), &viewer)
+	h.must(err)
+	h.must(unix.Kill(viewer, unix.SIGKILL))
+	p.shows("prompt> ")
+	h.eventually("the terminal's modes stay the agent's", func() bool { return p.modes() == before })
+	h.until(launch, messages.LeaseRunning)
+	h.stop(launch)
+	h.final(launch)
 	h.nothingOf(launch)
 }

@@ -33,8 +33,12 @@ func play(role string, args []string) error {
 		return agent(args[0], n)
 	case "echo": // CONTROL
 		return echo(args[0])
-	case "viewer": // SOCKET TOKEN
-		return view(args[0], args[1])
+	case "viewer": // SOCKET TOKEN HOST
+		host, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return view(args[0], args[1], host)
 	}
 	return fmt.Errorf("no role %q", role)
 }
@@ -112,14 +116,17 @@ func echo(control string) error {
 }
 
 // view is what sophia agent attach does.
-func view(socket, token string) error {
+func view(socket, token string, host int) error {
 	runtime.GOMAXPROCS(1) // so does it
 	s, err := secret.New([]byte(token))
 	if err != nil {
 		return err
 	}
 	defer s.Zero()
-	_, err = terminal.Viewer{Socket: socket, In: os.Stdin, Out: os.Stdout}.Attach(context.Background(), s)
+	_, err = terminal.Viewer{
+		Socket: socket, In: os.Stdin, Out: os.Stdout,
+		Host: func(context.Context) (int, error) { return host, nil },
+	}.Attach(context.Background(), s)
 	return err
 }
 

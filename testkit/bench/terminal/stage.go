@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -169,7 +170,7 @@ func ours(r *rig, s *stage, dir string, viewer bool, role string, args ...string
 	if err := await(func() bool { _, err := os.Stat(m.Terminal.Socket); return err == nil }); err != nil {
 		return fmt.Errorf("sophia-host made no terminal: %w\n%s", err, says.String())
 	}
-	argv := r.role("viewer", m.Terminal.Socket, token)
+	argv := r.role("viewer", m.Terminal.Socket, token, strconv.Itoa(host.Process.Pid))
 	return s.onGlass(exec.Command(argv[0], argv[1:]...))
 }
 
