@@ -17,10 +17,11 @@ func Warm() {
 	runtime.GC()
 }
 
-// Serve answers every Run frame, whose payload is a snippet, with Done, whose payload is a script.Program, or with
-// Failed, whose payload is a messages.RunError. It returns nil at the end of in.
-// Between two of them it collects its garbage: memory that was used before costs
-// a compilation a fraction of what memory costs that was never touched.
+// Serve answers every Run frame, whose payload is a snippet, with Done, whose
+// payload is a script.Program, or with Failed, whose payload is a
+// messages.RunError. It returns nil at the end of in. Between two of them it
+// collects its garbage: memory that was used before costs a compilation a fraction
+// of what memory costs that was never touched.
 func Serve(in io.Reader, out io.Writer) error {
 	for frames := bufio.NewReader(in); ; {
 		f, err := wire.Read(frames)
