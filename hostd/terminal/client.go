@@ -111,7 +111,7 @@ func (v Viewer) genuine(ctx context.Context, conn *net.UnixConn) (bool, error) {
 // glass opens the viewer's terminal once more, for the relay. ok is false when
 // it is none, two, or one that somebody else opened for this process.
 func (v Viewer) glass() (fd int, ok bool) {
-	device := func(f *os.File) (int, error) { return unix.IoctlGetInt(int(f.Fd()), unix.TIOCGDEV) }
+	device := func(f *os.File) (uint32, error) { return unix.IoctlGetUint32(int(f.Fd()), unix.TIOCGDEV) }
 	in, err := device(v.In)
 	if err != nil {
 		return -1, false
@@ -241,10 +241,10 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn, handed bool) (Endin
 	if err != nil {
 		return Ending{}, lost(err)
 	}
-	defer relay.Close()
 	conn.Close() // nothing waits for it any more
 	var workers sync.WaitGroup
 	defer workers.Wait()
+	defer relay.Close() // ends their writes
 	stopped := make(chan struct{})
 	defer close(stopped)
 	left := make(chan struct{})

@@ -33,7 +33,7 @@ func play(role string, args []string) error {
 		return agent(args[0], n)
 	case "echo": // CONTROL
 		return echo(args[0])
-	case "viewer": // SOCKET TOKEN HOST
+	case "viewer": // SOCKET TOKEN HOST, 0 for one that is not known
 		host, err := strconv.Atoi(args[2])
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func echo(control string) error {
 	}
 }
 
-// view is what sophia agent attach does.
+// view is what sophia agent attach does, which asks systemd who the host is.
 func view(socket, token string, host int) error {
 	runtime.GOMAXPROCS(1) // so does it
 	s, err := secret.New([]byte(token))
@@ -123,10 +123,11 @@ func view(socket, token string, host int) error {
 		return err
 	}
 	defer s.Zero()
-	_, err = terminal.Viewer{
-		Socket: socket, In: os.Stdin, Out: os.Stdout,
-		Host: func(context.Context) (int, error) { return host, nil },
-	}.Attach(context.Background(), s)
+	v := terminal.Viewer{Socket: socket, In: os.Stdin, Out: os.Stdout}
+	if host != 0 {
+		v.Host = func(context.Context) (int, error) { return host, nil }
+	}
+	_, err = v.Attach(context.Background(), s)
 	return err
 }
 
