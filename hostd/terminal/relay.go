@@ -170,8 +170,9 @@ func (r *relay) Receive(c *actor.Context) {
 }
 
 func (r *relay) drop(v *viewer) {
+	v.cut.Store(true)
+	v.part() // before its terminal is closed: somebody has to answer what is asked
 	v.hangUp()
-	v.part()
 	r.Gate.Left()
 }
 

@@ -24,7 +24,7 @@ type viewer struct {
 	release func() bool     // of the end of that life
 	typing  context.Context // until it parts
 	cancel  context.CancelFunc
-	cut     atomic.Bool // closed, in order or not
+	cut     atomic.Bool // given up: its end is not one in order
 }
 
 func newViewer(life context.Context, frames, glass *Port, feed *Feed, leave Leave) *viewer {

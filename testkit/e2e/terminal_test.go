@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sophia/messages"
+	"sophia/testkit/world"
 )
 
 // pane is a terminal as people use it: a shell in a real tmux.
@@ -247,6 +248,14 @@ func TestTerminal_HostKilled(t *testing.T) {
 	}
 }
 
+// viewer is the process of the sophia that pane.attach started.
+func (h *house) viewer() (pid int) {
+	h.t.Helper()
+	_, err := fmt.Sscan(h.reads(filepath.Join(h.dir, "viewer"), "\n"), &pid)
+	h.must(err)
+	return pid
+}
+
 // A window that is closed over an agent: the agent runs on, alone.
 func TestTerminal_WindowClosed(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -257,9 +266,9 @@ func TestTerminal_WindowClosed(t *testing.T) {
 	p.tmux("new-window", "-d", "sleep 1000") // tmux ends with its last window
 	launch := p.attach("", "query:'\\e[6n'", "print:ready", "wait:"+filepath.Join(h.dir, "go"), "query:'\\e[5n'", "print:alone", "forever")
 	p.shows("ready")
-	tty, host := p.tty(), h.host(launch)
+	viewer := h.viewer()
 	p.tmux("kill-pane", "-t", ":0")
-	h.eventually("the host has the closed terminal open", func() bool { return !slices.Contains(opened(host), tty) })
+	h.must(world.Gone(h.ctx(), viewer)) // it was told that it has left: from here on the relay answers
 	h.write(filepath.Join(h.dir, "go"), "")
 	h.eventually("nobody answers the agent's terminal queries", func() bool { return strings.Contains(h.terminal(launch), "alone") })
 	h.until(launch, messages.LeaseRunning)
@@ -278,10 +287,7 @@ func TestTerminal_ViewersProgramKilled(t *testing.T) {
 	p := h.pane()
 	before := p.modes()
 	launch := p.attach("", "forever")
-	var viewer int
-	_, err := fmt.Sscan(h.reads(filepath.Join(h.dir, "viewer"), "\n"), &viewer)
-	h.must(err)
-	h.must(unix.Kill(viewer, unix.SIGKILL))
+	h.must(unix.Kill(h.viewer(), unix.SIGKILL))
 	h.eventually("the terminal's modes stay the agent's", func() bool { return p.modes() == before })
 	p.keys("Enter") // the shell's prompt may have been on the agent's screen
 	p.shows("prompt> ")
