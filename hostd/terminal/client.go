@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"sophia/hostd/peer"
+	"sophia/hostd/terminal/vt"
 	"sophia/messages/problem"
 	"sophia/messages/secret"
 )
@@ -33,11 +33,6 @@ type Viewer struct {
 	In     *os.File // where keys come from; a terminal or not
 	Out    *os.File // where output goes
 	Leave  Leave    // zero: DefaultLeave
-	// Host is the process that must serve the socket, 0 if there is none any
-	// more. It alone is given the terminal, to read and write itself: what the
-	// agent can reach is the socket's path. nil or an error: all goes in frames,
-	// through this process.
-	Host func(ctx context.Context) (pid int, err error)
 }
 
 // Ending is how a viewer came to its end without an error.
@@ -49,105 +44,46 @@ type Ending struct {
 // Attach connects, spends the token and stays until the viewer detaches, the
 // harness ends or ctx does. The viewer's terminal gets its modes back in every
 // case. Errors: wrong_token, token_consumed, viewer_present, foreign_peer,
-// terminal_impostor, terminal_unreachable, terminal_lost.
+// terminal_unreachable, terminal_lost.
 func (v Viewer) Attach(ctx context.Context, token *secret.Secret) (Ending, error) {
+	if v.Leave == (Leave{}) {
+		v.Leave = DefaultLeave
+	}
 	conn, err := dial(ctx, v.Socket)
 	if err != nil {
 		return Ending{}, err
 	}
 	defer conn.Close()
-	genuine, err := v.genuine(ctx, conn)
-	if err != nil {
-		return Ending{}, err
-	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	line, err := v.raw() // before: what is typed from now on is the agent's
+	if err := v.hello(conn, token); err != nil {
+		return Ending{}, err
+	}
+	restore, err := v.raw()
 	if err != nil {
 		return Ending{}, err
 	}
-	defer line.restore()
-	glass, handed := -1, false
-	if genuine {
-		if glass, handed = v.glass(); handed {
-			defer unix.Close(glass)
-		}
-	}
-	if err := v.hello(conn, token, glass); err != nil {
-		return Ending{}, err
-	}
-	line.signals(false)
-	if !stop() {
-		return Ending{Detached: true}, nil
-	}
-	return v.run(ctx, conn, handed)
-}
-
-// genuine says that the launch's host serves the connection. Nothing else is
-// said to another process: not the token either.
-func (v Viewer) genuine(ctx context.Context, conn *net.UnixConn) (bool, error) {
-	from, err := peer.Credentials(conn)
-	if err != nil {
-		return false, lost(err)
-	}
-	if int(from.Uid) != os.Geteuid() {
-		return false, problem.New("foreign_peer", "Another user serves the terminal at %s", v.Socket)
-	}
-	if v.Host == nil {
-		return false, nil
-	}
-	switch pid, err := v.Host(ctx); {
-	case err != nil:
-		return false, nil
-	case pid == 0:
-		return false, unreachable(nil, v.Socket)
-	case pid != int(from.Pid):
-		return false, problem.New("terminal_impostor", "Process %d serves the terminal at %s, and it is not the agent's host", from.Pid, v.Socket).
-			WithHint("Something has put its own socket in the place of the terminal's; nothing was sent to it. Stop the agent, and look what process that is.")
-	}
-	return true, nil
-}
-
-// glass opens the viewer's terminal once more, for the relay. ok is false when
-// it is none, two, or one that somebody else opened for this process.
-func (v Viewer) glass() (fd int, ok bool) {
-	device := func(f *os.File) (uint32, error) { return unix.IoctlGetUint32(int(f.Fd()), unix.TIOCGDEV) }
-	in, err := device(v.In)
-	if err != nil {
-		return -1, false
-	}
-	if out, err := device(v.Out); err != nil || in != out {
-		return -1, false
-	}
-	return reopen(v.In, unix.O_RDWR)
+	defer restore()
+	return v.run(ctx, conn)
 }
 
 func dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, unreachable(err, socket)
+		return nil, problem.Wrap(err, "terminal_unreachable", "There is no terminal at %s", socket).
+			WithHint("The agent has ended, or its terminal was closed after wrong tokens.")
 	}
 	return conn.(*net.UnixConn), nil
 }
 
-func unreachable(err error, socket string) error {
-	return problem.Wrap(err, "terminal_unreachable", "There is no terminal at %s", socket).
-		WithHint("The agent has ended, or its terminal was closed after wrong tokens.")
-}
-
-// hello spends the token, and passes the terminal if there is one.
-func (v Viewer) hello(conn *net.UnixConn, token *secret.Secret, glass int) error {
-	var to io.Writer = conn
-	if glass >= 0 {
-		to = sender{conn, glass}
-	}
+func (v Viewer) hello(conn *net.UnixConn, token *secret.Secret) error {
 	err := token.Use(func(b []byte) error {
-		p, err := json.Marshal(Hello{Version: Protocol, Token: b, Leave: v.Leave, Size: v.size()})
+		p, err := json.Marshal(Hello{Version: Protocol, Token: b, Size: v.size()})
 		if err != nil {
 			return err
 		}
 		defer clear(p)
-		return WriteFrame(to, FrameHello, p)
+		return WriteFrame(conn, FrameHello, p)
 	})
 	if err != nil {
 		return lost(err)
@@ -189,80 +125,55 @@ func (v Viewer) size() Size {
 	return Size{}
 }
 
-// line is the viewer's terminal as a line: raw, until it is restored.
-type line struct {
-	fd  int
-	old *term.State // nil: no terminal
-}
-
-// raw switches the viewer's terminal so that every key goes to the agent, but
-// for those that make signals.
-func (v Viewer) raw() (l line, err error) {
-	l.fd = int(v.In.Fd())
-	if !term.IsTerminal(l.fd) {
-		return l, nil
+// raw switches the viewer's terminal so that every key goes to the agent.
+func (v Viewer) raw() (restore func(), err error) {
+	fd := int(v.In.Fd())
+	if !term.IsTerminal(fd) {
+		return func() {}, nil
 	}
-	if l.old, err = term.MakeRaw(l.fd); err != nil {
-		return l, problem.Wrap(err, "terminal_unusable", "This terminal can't be switched to raw mode")
-	}
-	l.signals(true)
-	return l, nil
-}
-
-// signals is whether Ctrl-C and others end this program.
-func (l line) signals(on bool) {
-	if l.old == nil {
-		return
-	}
-	modes, err := unix.IoctlGetTermios(l.fd, unix.TCGETS)
+	old, err := term.MakeRaw(fd)
 	if err != nil {
-		return // hung up: there is nobody to press them
+		return nil, problem.Wrap(err, "terminal_unusable", "This terminal can't be switched to raw mode")
 	}
-	modes.Lflag &^= unix.ISIG
-	if on {
-		modes.Lflag |= unix.ISIG
-	}
-	_ = unix.IoctlSetTermios(l.fd, unix.TCSETS, modes)
+	return func() {
+		// Answers to the agent's last queries must not be typed into the shell.
+		_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+		_ = term.Restore(fd, old)
+	}, nil
 }
 
-func (l line) restore() {
-	if l.old == nil {
-		return
-	}
-	// Answers to the agent's last queries must not be typed into the shell.
-	_ = unix.IoctlSetInt(l.fd, unix.TCFLSH, unix.TCIFLUSH)
-	_ = term.Restore(l.fd, l.old)
-}
-
-// run stays until the relay ends the connection. With the terminal handed over
-// it says sizes, and waits.
-func (v Viewer) run(ctx context.Context, conn *net.UnixConn, handed bool) (Ending, error) {
-	relay, err := PortOf(conn)
+func (v Viewer) run(ctx context.Context, conn *net.UnixConn) (Ending, error) {
+	relay, err := NewPort(conn)
 	if err != nil {
 		return Ending{}, lost(err)
 	}
-	conn.Close() // nothing waits for it any more
+	in := v.keyboard()
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	defer relay.Close() // ends their writes
 	stopped := make(chan struct{})
+	defer in.Close()
 	defer close(stopped)
-	left := make(chan struct{})
-	leave := sync.OnceFunc(func() {
-		close(left)
-		// The relay reads what was typed before, takes the modes back and ends the
-		// connection.
-		relay.CloseWrite()
-		relay.SetReadDeadline(time.Now().Add(leaveTime + time.Second))
-	})
-	stop := context.AfterFunc(ctx, leave)
-	defer stop()
 	var sending sync.Mutex
 	send := func(t Type, p []byte) error {
 		sending.Lock()
 		defer sending.Unlock()
 		return WriteFrame(relay, t, p)
 	}
+	detached := make(chan struct{})
+	var enough *time.Timer // for a relay that does not end the connection
+	workers.Go(func() {
+		if !v.keys(in, send) {
+			return
+		}
+		select {
+		case <-stopped:
+		default:
+			enough = time.AfterFunc(leaveTime, func() { conn.Close() })
+			close(detached)
+			// The relay reads what was typed before, then ends the connection.
+			conn.CloseWrite()
+		}
+	})
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, unix.SIGWINCH)
 	defer signal.Stop(sizes)
@@ -276,36 +187,26 @@ func (v Viewer) run(ctx context.Context, conn *net.UnixConn, handed bool) (Endin
 			}
 		}
 	})
-	if !handed {
-		in := v.keyboard()
-		defer in.Close()
-		workers.Go(func() {
-			buf := make([]byte, 4<<10) // whole keys at a time
-			for {
-				n, err := in.Read(buf)
-				if err != nil {
-					leave()
-					return
-				}
-				if send(FrameInput, buf[:n]) != nil {
-					return
-				}
-			}
-		})
-	}
-	ending, err := v.show(relay)
+	exit, err := v.show(relay)
 	select {
-	case <-left:
+	case <-detached:
+		enough.Stop()
 		return Ending{Detached: true}, nil
 	default:
-		return ending, err
 	}
+	if ctx.Err() != nil {
+		return Ending{Detached: true}, nil
+	}
+	return Ending{Exit: exit}, err
 }
 
 // keyboard is what is typed. Closing it ends a read.
 func (v Viewer) keyboard() io.ReadCloser {
-	if p, ok := openAgain(v.In, os.O_RDONLY); ok {
-		return p
+	if f, p, ok := openAgain(v.In, os.O_RDONLY); ok {
+		return struct {
+			io.Reader
+			io.Closer
+		}{p, f}
 	}
 	r, w := io.Pipe()
 	go func() { // until the next key at the latest: nothing else ends this read
@@ -315,39 +216,59 @@ func (v Viewer) keyboard() io.ReadCloser {
 	return r
 }
 
-// show copies output to the viewer's terminal. A relay that comes to no end
-// leaves it to the viewer to take back the modes that are set there.
-func (v Viewer) show(relay io.Reader) (Ending, error) {
+// keys forwards what is typed until the detach keys or the input's end (true),
+// or the end of the other side (false).
+func (v Viewer) keys(in io.Reader, send func(Type, []byte) error) bool {
+	l := leaver{Leave: v.Leave}
+	buf := make([]byte, 4096)
+	for {
+		n, err := in.Read(buf)
+		if err != nil {
+			return true
+		}
+		forward, detach := l.typed(buf[:n])
+		if len(forward) > 0 && send(FrameInput, forward) != nil {
+			return false
+		}
+		if detach {
+			return true
+		}
+	}
+}
+
+// show copies output to the viewer's terminal and, at the end, takes back the
+// modes that it set there.
+func (v Viewer) show(relay io.Reader) (Exit, error) {
+	var exit Exit
 	var out io.Writer = v.Out
-	if p, ok := openAgain(v.Out, os.O_WRONLY); ok {
-		defer p.Close()
+	if f, p, ok := openAgain(v.Out, os.O_WRONLY); ok {
+		defer f.Close()
 		out = p
 	}
-	var undo, buf []byte
+	tracker := vt.NewTracker()
+	io.WriteString(out, "\x1b[22;0t") // push the window's title
+	defer func() {
+		out.Write(tracker.Undo())
+		io.WriteString(out, "\x1b[23;0t\r\n")
+	}()
+	var buf []byte
 	frames := bufio.NewReaderSize(relay, 8<<10) // a short frame in one read
 	for {
 		t, p, err := ReadFrame(frames, &buf, MaxFrame)
-		if err == nil {
-			switch t {
-			case FrameUndo:
-				undo = append(undo[:0], p...)
-				continue
-			case FrameOutput:
-				if _, err = out.Write(p); err == nil {
-					continue
-				}
-			case FrameLeft:
-				return Ending{Detached: true}, nil
-			case FrameExit:
-				var ending Ending
-				err := decodeJSON(p, &ending.Exit)
-				return ending, err
-			default:
-				err = ErrFrame
-			}
+		if err != nil {
+			return exit, lost(err)
 		}
-		out.Write(undo)
-		return Ending{}, lost(err)
+		switch t {
+		case FrameOutput:
+			tracker.Write(p)
+			if _, err := out.Write(p); err != nil {
+				return exit, lost(err)
+			}
+		case FrameExit:
+			return exit, decodeJSON(p, &exit)
+		default:
+			return exit, lost(ErrFrame)
+		}
 	}
 }
 

@@ -1,12 +1,12 @@
 package terminal
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -67,56 +67,25 @@ type relay struct {
 	places chan struct{}
 }
 
-// caller is a connection, and what came with it. When the actor's life ends, it
+type viewer struct {
+	conn *net.UnixConn
+	port Port // of conn
+	feed *Feed
+}
+
+// caller is a connection that is no viewer yet. When the actor's life ends, it
 // is closed wherever it is then: in a worker, a message, or nowhere.
 type caller struct {
 	conn    *net.UnixConn
-	release func() bool // of the end of the actor's life
-
-	mu    sync.Mutex
-	glass *Port // the viewer's terminal, if it came
-	gone  bool
+	release func() bool // it is somebody else's from now on
 }
 
 func newCaller(life context.Context, conn *net.UnixConn) *caller {
-	c := &caller{conn: conn}
-	c.release = context.AfterFunc(life, c.close)
-	return c
-}
-
-// brings takes a terminal over.
-func (c *caller) brings(glass *Port) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
-		glass.Close()
-		return
-	}
-	c.glass = glass
-}
-
-// yields gives the terminal away.
-func (c *caller) yields() (glass *Port) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.gone {
-		glass, c.glass = c.glass, nil
-	}
-	return glass
+	return &caller{conn, context.AfterFunc(life, func() { conn.Close() })}
 }
 
 func (c *caller) hangUp() {
 	c.release()
-	c.close()
-}
-
-func (c *caller) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.gone = true
-	if c.glass != nil {
-		c.glass.Close()
-	}
 	c.conn.Close()
 }
 
@@ -170,9 +139,8 @@ func (r *relay) Receive(c *actor.Context) {
 }
 
 func (r *relay) drop(v *viewer) {
-	v.cut.Store(true)
-	v.part() // before its terminal is closed: somebody has to answer what is asked
-	v.hangUp()
+	v.conn.Close()
+	v.feed.Detach()
 	r.Gate.Left()
 }
 
@@ -205,8 +173,7 @@ func (r *relay) accept(ctx context.Context, self *supervise.Ref) any {
 	}
 }
 
-// greet checks the peer's uid and reads its first frame, and the terminal that
-// comes with it.
+// greet checks the peer's uid and reads its first frame.
 func greet(from *caller) any {
 	g, conn := greeted{caller: from}, from.conn
 	if err := ownPeer(conn); err != nil {
@@ -215,24 +182,16 @@ func greet(from *caller) any {
 	}
 	conn.SetDeadline(time.Now().Add(helloTime))
 	var buf []byte
-	rights := &rights{conn: conn}
-	t, p, err := ReadFrame(rights, &buf, helloSize)
+	t, p, err := ReadFrame(conn, &buf, helloSize)
 	defer clear(buf[:cap(buf)])
-	glass, unfit := rights.terminal()
-	if glass != nil {
-		from.brings(glass)
-	}
 	switch {
-	case err != nil || unfit != nil:
+	case err != nil:
 	case t == FrameTail:
 		g.tail = true
 		return g
 	case t == FrameHello:
 		h := &Hello{}
 		if decodeJSON(p, h) == nil && h.Version == Protocol {
-			if h.Leave == (Leave{}) {
-				h.Leave = DefaultLeave
-			}
 			conn.SetDeadline(time.Time{})
 			g.hello = h
 			return g
@@ -277,11 +236,9 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 	case m.hello == nil:
 		return
 	}
-	frames, err := PortOf(m.conn)
+	port, err := NewPort(m.conn)
 	if err == nil {
-		if err = r.Gate.Try(m.hello.Token); err != nil {
-			frames.Close()
-		}
+		err = r.Gate.Try(m.hello.Token)
 	}
 	clear(m.hello.Token)
 	if err != nil {
@@ -291,8 +248,8 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 		supervise.Go(c, func(context.Context) any { m.refuse(err); return nil })
 		return
 	}
-	r.attach(c, newViewer(supervise.Context(c), frames, m.yields(), r.Backlog.Attach(), m.hello.Leave), m.hello.Size)
-	m.hangUp() // the ports go on
+	r.attach(c, &viewer{m.conn, port, r.Backlog.Attach()}, m.hello.Size)
+	m.release() // the viewer's workers close it
 	if r.Attached != nil {
 		r.Attached()
 	}
@@ -301,22 +258,14 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 func (r *relay) attach(c *actor.Context, v *viewer, size Size) {
 	r.viewer = v
 	self := supervise.Self(c)
-	supervise.Go(c, func(context.Context) any {
-		r.send(v)
+	supervise.Go(c, func(ctx context.Context) any {
+		r.send(ctx, v)
 		return left{v}
 	})
-	supervise.Go(c, func(context.Context) any {
-		r.receive(v, self)
-		v.part()
-		return nil
+	supervise.Go(c, func(ctx context.Context) any {
+		r.receive(ctx, v, self)
+		return left{v}
 	})
-	if v.glass != nil {
-		supervise.Go(c, func(context.Context) any {
-			r.listen(v)
-			v.part()
-			return nil
-		})
-	}
 	// A program paints anew only when the size changes, so it changes twice.
 	want := size.Clamp(r.Size)
 	other := Size{Rows: want.Rows, Cols: want.Cols - 1}
@@ -334,4 +283,63 @@ func (r *relay) resize(s Size) {
 		r.Backlog.Resize(s)
 	}
 	r.size = s
+}
+
+// send writes output until the end. A viewer that does not read blocks this
+// worker and nothing else.
+func (r *relay) send(ctx context.Context, v *viewer) {
+	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
+	defer stop()
+	if WriteFrame(v.port, FrameWelcome, nil) != nil {
+		return
+	}
+	var buf []byte
+	for {
+		out, more := v.feed.Next(ctx, buf)
+		for p := out; len(p) > 0; {
+			n := min(len(p), MaxFrame)
+			if WriteFrame(v.port, FrameOutput, p[:n]) != nil {
+				return
+			}
+			p = p[n:]
+		}
+		if !more {
+			break
+		}
+		buf = out
+	}
+	if exit, over := v.feed.Exit(); over && ctx.Err() == nil {
+		b, _ := json.Marshal(exit)
+		if WriteFrame(v.port, FrameExit, b) == nil && r.Told != nil {
+			r.Told()
+		}
+	}
+}
+
+// receive forwards keystrokes and sizes until the viewer ends or breaks the
+// protocol.
+func (r *relay) receive(ctx context.Context, v *viewer, self *supervise.Ref) {
+	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
+	defer stop()
+	var buf []byte
+	frames := bufio.NewReaderSize(v.port, 1<<10) // a keystroke in one read
+	for {
+		t, p, err := ReadFrame(frames, &buf, inputSize)
+		if err != nil {
+			return
+		}
+		switch t {
+		case FrameInput:
+			if r.Screen.Write(ctx, p) != nil {
+				return
+			}
+		case FrameResize:
+			size, err := DecodeSize(p)
+			if err != nil || self.Send(resized{v, size}) != nil {
+				return
+			}
+		default:
+			return
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -144,18 +143,8 @@ func tmux(r *rig, s *stage, dir string, _ bool, role string, args ...string) err
 	return s.onGlass(cmd)
 }
 
-// ours is sophia-host with a manifest, and the viewer of sophia agent attach,
-// whose terminal the host reads and writes itself.
+// ours is sophia-host with a manifest, and the viewer of sophia agent attach.
 func ours(r *rig, s *stage, dir string, viewer bool, role string, args ...string) error {
-	return r.host(s, dir, viewer, true, role, args...)
-}
-
-// frames is ours for a terminal that can't be handed to the host.
-func frames(r *rig, s *stage, dir string, viewer bool, role string, args ...string) error {
-	return r.host(s, dir, viewer, false, role, args...)
-}
-
-func (r *rig) host(s *stage, dir string, viewer, handed bool, role string, args ...string) error {
 	m, err := r.manifest(dir, r.role(role, args...))
 	if err != nil {
 		return err
@@ -180,11 +169,7 @@ func (r *rig) host(s *stage, dir string, viewer, handed bool, role string, args 
 	if err := await(func() bool { _, err := os.Stat(m.Terminal.Socket); return err == nil }); err != nil {
 		return fmt.Errorf("sophia-host made no terminal: %w\n%s", err, says.String())
 	}
-	known := 0
-	if handed {
-		known = host.Process.Pid
-	}
-	argv := r.role("viewer", m.Terminal.Socket, token, strconv.Itoa(known))
+	argv := r.role("viewer", m.Terminal.Socket, token)
 	return s.onGlass(exec.Command(argv[0], argv[1:]...))
 }
 
