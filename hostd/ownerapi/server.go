@@ -148,7 +148,7 @@ func statusOf(code string) int {
 		return http.StatusRequestEntityTooLarge
 	case "too_many_requests":
 		return http.StatusTooManyRequests
-	case "not_available":
+	case "not_available", "daemon_stopping":
 		return http.StatusServiceUnavailable
 	case "internal":
 		return http.StatusInternalServerError

@@ -68,7 +68,7 @@ func (s *Server) serveTray(w http.ResponseWriter, r *http.Request, gate Approval
 	}
 	defer peer.Close()
 	if !s.adopt(conn) {
-		s.fail(w, r, problem.New("not_available", "the daemon is stopping"))
+		s.fail(w, r, problem.New("daemon_stopping", "the daemon is stopping").WithHint("The tray connects again by itself."))
 		return
 	}
 	defer s.release(conn)

@@ -324,6 +324,17 @@ func FuzzTray_Line(f *testing.F) {
 	})
 }
 
+// A tray that comes while the daemon goes is told so: it must come again.
+func TestTray_ComesWhileTheDaemonStops(t *testing.T) {
+	s := serve(t, thisProgram(t))
+	s.server.mu.Lock()
+	s.server.closed = true // as Shutdown begins, before the socket is closed
+	s.server.mu.Unlock()
+	if _, err := s.client.Tray(within(t), "tray", unsealed); problem.CodeOf(err) != "daemon_stopping" {
+		t.Errorf("%v, want daemon_stopping", err)
+	}
+}
+
 // What is asked for at a terminal of the owner's logins is told from what any
 // program asks for that has read the owner's key.
 func TestAsked_AtATerminalOfTheOwners(t *testing.T) {

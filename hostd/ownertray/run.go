@@ -204,7 +204,7 @@ func (t *tray) stayConnected(ctx context.Context) {
 			return
 		}
 		switch problem.CodeOf(err) {
-		case "daemon_unreachable", "timed_out", "tray_dropped", "owner_key_missing":
+		case "daemon_unreachable", "daemon_stopping", "owner_instance_changed", "timed_out", "tray_dropped", "owner_key_missing":
 		default:
 			t.send(ctx, update{err: err})
 			return
