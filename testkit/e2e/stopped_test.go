@@ -6,10 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"sophia/messages"
-	"sophia/testkit/world"
 )
 
 // A launch that ends because the owner stops its unit, or the daemon, in order:
@@ -38,23 +35,6 @@ func TestStopped_TheUnitOrTheDaemonByTheOwner(t *testing.T) {
 			h.t.Errorf("%v\n%s", err, s.Text())
 		}
 	}, func() { s = h.foreground("--foreground") })
-	h.run("Ctrl-C twice", func() { // who does not want to wait need not
-		let := filepath.Join(h.Home, "let-twice")
-		id := h.reach(messages.LeaseRunning, "ignore-term", "session", "wait:"+let)
-		h.must(s.Type("\x03"))
-		h.must(s.Shows(h.ctx(), "Ctrl-C again"))
-		h.must(s.Type("\x03"))
-		h.must(world.Gone(h.ctx(), s.Cmd.Process.Pid))
-		if err := unix.Kill(h.pid, 0); err != nil {
-			h.t.Errorf("the daemon did not wait for its agent: %v", err)
-		}
-		h.write(let, "")
-		h.must(world.Gone(h.ctx(), h.pid))
-		h.Tray.Clear()
-		h.nothingOf(id)
-		_ = s.Close()
-	})
-	s = h.foreground("--foreground")
 	_ = s.Close()
 }
 
