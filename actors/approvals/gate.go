@@ -102,7 +102,7 @@ func Policy() supervise.Policy { return supervise.Policy{Strategy: supervise.One
 // time-out is kept.
 func (g *Gate) Request(ctx context.Context, ask messages.ApprovalRequest) (messages.ApprovalVerdict, error) {
 	if ask.Terminal == "" {
-		ask.Terminal = Place(ctx)
+		ask.Terminal = Terminal(ctx)
 	}
 	ask, err := g.complete(ask)
 	if err != nil {

@@ -378,7 +378,7 @@ func TestApproval_AFloodLeavesTheOwnersTerminalItsPlaces(t *testing.T) {
 		if v := <-w.request(ctx); problem.CodeOf(v.err) != "too_many_approvals" {
 			t.Errorf("a third: %+v", v)
 		}
-		at := approvals.At(ctx, func() string { return "pts/3" })
+		at := approvals.AtTerminal(ctx, func() string { return "pts/3" })
 		for range 2 {
 			over.Go(func() { _, _ = w.Request(at, call()) })
 			if r := <-w.asked; r.Terminal != "pts/3" {

@@ -54,7 +54,11 @@ func (x *index) reserve(r messages.ApprovalRequest) error {
 	defer x.mu.Unlock()
 	at := place{r.Connection, r.Terminal}
 	if x.reserved[at] >= x.max {
-		return problem.New("too_many_approvals", "%d requests of this connection wait for the owner already", x.max).
+		who := "connection"
+		if r.Terminal != "" {
+			who = "terminal"
+		}
+		return problem.New("too_many_approvals", "%d requests of this %s wait for the owner already", x.max, who).
 			WithHint("Wait for the answers before asking for more.")
 	}
 	x.reserved[at]++

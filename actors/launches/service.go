@@ -277,6 +277,9 @@ func (s *Service) Close(ctx context.Context) error {
 			for at, ok := v.(messages.Lease); err == nil && ok && !lease.Final(at.State) && at.State != messages.LeaseUnquiet && ctx.Err() == nil; {
 				at, err = s.Wait(ctx, l.Launch, at.State)
 			}
+			if err != nil && problem.CodeOf(err) != codeNotLive {
+				s.o.Log.Warn("a launch is left to the next daemon", "launch", l.Launch, "err", err)
+			}
 		})
 	}
 	ends.Wait()

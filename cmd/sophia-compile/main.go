@@ -7,6 +7,7 @@ import (
 
 	"sophia/actors/isolates/compile"
 	"sophia/actors/isolates/lockdown"
+	"sophia/actors/isolates/standby"
 	"sophia/actors/isolates/wire"
 )
 
@@ -28,7 +29,7 @@ func serve() error {
 	if err := wire.SayReady(os.Stdout, wire.Report{Layers: lockdown.Apply()}); err != nil {
 		return err
 	}
-	if wire.Unhurried(0) {
+	if standby.Spare(0) {
 		compile.Warm()
 	}
 	return compile.Serve(os.Stdin, os.Stdout)

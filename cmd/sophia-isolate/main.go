@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sophia/actors/isolates/lockdown"
+	"sophia/actors/isolates/standby"
 	"sophia/actors/isolates/wire"
 	"sophia/cmd/sophia-isolate/engine"
 	_ "sophia/cmd/sophia-isolate/namespaces"
@@ -46,7 +47,7 @@ func serve() error {
 	if err := wire.SayReady(os.Stdout, report); err != nil {
 		return err
 	}
-	if wire.Unhurried(0) {
+	if standby.Spare(0) {
 		if err := e.Warm(); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (l launchesAPI) Propose(ctx context.Context, workspace string, ask ownerapi
 	return l.Service.Propose(ctx, launches.Order{
 		Workspace: workspace, Resumes: ask.Resume, Profile: ask.Profile, Harness: ask.Harness, Seat: ask.Seat, Permission: ask.Permission, Surface: ask.Surface,
 		Scope: ask.Scope, LeaseSeconds: ask.LeaseSeconds, WriteApproval: ask.WriteApproval, Confine: ask.Confine, Isolated: ask.Isolated,
-		Arguments: ask.Arguments, Rows: ask.Rows, Cols: ask.Cols, Terminal: approvals.Place(ctx),
+		Arguments: ask.Arguments, Rows: ask.Rows, Cols: ask.Cols, Terminal: approvals.Terminal(ctx),
 	})
 }
 

@@ -386,6 +386,18 @@ func TestHost_StoppedWhileItVerifies(t *testing.T) {
 	}
 }
 
+// Neither is one that was not done in time.
+func TestHost_VerificationTakesTooLong(t *testing.T) {
+	l := prepare(t, "pid:ran")
+	l.write()
+	if code := (host.Host{Log: &l.log, Now: time.Now, Verify: time.Nanosecond}).Run(t.Context(), l.path(), l.digest); code != host.ExitRefused {
+		t.Errorf("exit code %d: %s", code, l.log.String())
+	}
+	if r := l.report(); r.Stage != messages.StageRefused || r.Code != "verification_timed_out" {
+		t.Errorf("report %+v", r)
+	}
+}
+
 func TestHost_HarnessKilledBySignal(t *testing.T) {
 	l := prepare(t, "kill:9")
 	l.manifest.FastFailureMS = 0

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,15 +34,12 @@ const (
 	drainTime = 2 * time.Second
 	// tellTime bounds the wait for an attached viewer to read the end.
 	tellTime = 3 * time.Second
-	// verifyTime bounds the verification; hashing 300 MB takes about a second.
-	verifyTime = 2 * time.Minute
+	// DefaultVerify bounds the verification; hashing 300 MB takes about a second.
+	DefaultVerify = 2 * time.Minute
 )
 
 // exitStopped is the exit code when the unit was stopped before the harness ran.
 const exitStopped = 128 + int(unix.SIGTERM)
-
-var errVerifyTime = problem.New("verification_timed_out", "The programs of the launch could not be read within %v", verifyTime).
-	WithHint("The disk is slow or busy. Start the agent again.")
 
 // harnessPath is the path of the harness's actor.
 const harnessPath = "host/harness"
@@ -51,11 +49,13 @@ type Host struct {
 	Log      io.Writer        // for what the journal should keep; never the agent's output
 	Now      func() time.Time // time.Now
 	Verified func()           // called when the heavy work is done; may be nil
+	Verify   time.Duration    // bounds the verification; 0 is DefaultVerify
 }
 
 // Run consumes the manifest, verifies, runs the harness and returns the exit
-// code: the harness's own, 128 + signal (its own, or SIGTERM's before it ran), or ExitRefused. When ctx ends, the
-// harness is being stopped by systemd; Run waits for it and then skips every grace.
+// code: the harness's own, 128 + signal (its own, or SIGTERM's before it ran), or
+// ExitRefused. When ctx ends, the harness is being stopped by systemd; Run waits
+// for it and then skips every grace.
 func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 	unix.Umask(0o077)
 	_ = secret.NoCores() // the harness starts without, too
@@ -69,9 +69,10 @@ func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 		return ExitRefused
 	}
 	report.path, report.launch = m.ReportPath, m.Launch
-	bounded, cancel := context.WithTimeoutCause(ctx, verifyTime, errVerifyTime)
+	limit := cmp.Or(h.Verify, DefaultVerify)
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	v, err := verify(bounded, m)
-	late := context.Cause(bounded) == errVerifyTime
+	late := bounded.Err() != nil
 	cancel()
 	switch {
 	case ctx.Err() != nil:
@@ -82,7 +83,8 @@ func (h Host) Run(ctx context.Context, manifestPath, digest string) int {
 		}
 		return h.stopped(report)
 	case err != nil && late:
-		return h.refuse(report, errVerifyTime)
+		return h.refuse(report, problem.Wrap(err, "verification_timed_out", "The programs of the launch could not be read within %v", limit).
+			WithHint("The disk is slow or busy. Start the agent again."))
 	case err != nil:
 		return h.refuse(report, err)
 	}

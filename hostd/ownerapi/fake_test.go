@@ -94,7 +94,7 @@ func (d *fakeWorkspaces) Profiles(context.Context, string) ([]messages.LaunchPro
 type fakeLaunches daemon
 
 func (d *fakeLaunches) Propose(ctx context.Context, ws string, ask StartRequest) (messages.Lease, error) {
-	at := approvals.Place(ctx)
+	at := approvals.Terminal(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := messages.Lease{Launch: "lp-9c41d7", State: messages.LeasePending, Plan: messages.Plan{Workspace: ws, Seat: ask.Seat}, Reason: at}

@@ -84,7 +84,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, p)
 		return
 	}
-	s.mux.ServeHTTP(w, r.WithContext(approvals.At(r.Context(), func() string { return s.terminal(r.Context()) })))
+	s.mux.ServeHTTP(w, r.WithContext(approvals.AtTerminal(r.Context(), func() string { return s.terminal(r.Context()) })))
 }
 
 // terminal names the terminal of the owner's logins at which the request was made,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strings"
 	"sync"
@@ -34,7 +35,12 @@ const keep = 1 << 20
 
 // OnScreen starts a program on a PTY of 50 rows and 140 columns.
 func OnScreen(c *exec.Cmd) (*Screen, error) {
+	// As a shell's, it starts with Ctrl-C not ignored, even where this process is in
+	// the background of a script: what is caught here is at its default there.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, os.Interrupt)
 	tty, err := pty.StartWithSize(c, &pty.Winsize{Rows: 50, Cols: 140})
+	signal.Stop(caught)
 	if err != nil {
 		return nil, err
 	}

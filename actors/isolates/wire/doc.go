@@ -27,5 +27,5 @@
 // The daemon trusts nothing that it reads here: a snippet that took over its
 // worker can send any bytes. Every length is checked before memory is taken.
 //
-// Imports: the standard library and the system calls.
+// Imports: the standard library.
 package wire

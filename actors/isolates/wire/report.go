@@ -3,9 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"io"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Memory is how many bytes of data a process may take on top of what it has when
@@ -45,15 +42,4 @@ func SayReady(w io.Writer, r Report) error {
 		return err
 	}
 	return Write(w, Frame{Kind: Ready, Payload: b})
-}
-
-// soon is how long after SayReady a frame comes from who waited for it.
-const soon = 5 * time.Millisecond
-
-// Unhurried reports that nobody waited for this process to be ready: nothing comes
-// from the daemon, on fd, for a moment. The process may use the time.
-func Unhurried(fd int) bool {
-	timeout := unix.NsecToTimespec(int64(soon))
-	n, _ := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &timeout, nil)
-	return n <= 0
 }
