@@ -366,6 +366,17 @@ func (r *scriptedRelay) handle(t *testing.T) *secret.Secret {
 	return h
 }
 
+// approved proposes a launch, to which the owner says yes.
+func (w *world) approved(t *testing.T, s *Service) messages.Lease {
+	t.Helper()
+	l, err := s.Propose(t.Context(), Order{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+	return l
+}
+
 // running brings a launch to running, as an approved launch of a well-behaved
 // harness gets there.
 func (w *world) running(t *testing.T, s *Service) (messages.Lease, *scriptedRelay) {

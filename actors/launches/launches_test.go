@@ -43,11 +43,7 @@ func TestLaunch_RefusesADriftedPlan(t *testing.T) {
 		s, stop := w.daemon(t)
 		defer stop()
 		w.drift = func(p *messages.Plan) { p.Wrapper.SHA256 = "other" }
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		l = until(t, s, l.Launch, messages.LeaseRefused)
 		synctest.Wait() // what was hashed ahead is let go beside
 		if l.Code != "plan_field_mismatch" || !slices.Equal(w.happened(), []string{"released"}) {
@@ -158,11 +154,7 @@ func TestLaunch_UnprovenCredentialEndsIt(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)
 		defer stop()
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		if l = until(t, s, l.Launch, messages.LeaseFailed); l.Code != lease.CodeNeverProven {
 			t.Errorf("code %s", l.Code)
 		}
@@ -220,11 +212,7 @@ func TestLaunch_NoMemoryForASecretRefusesIt(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemonWith(t, w, Options{Random: iotest.ErrReader(errors.New("no more locked memory"))})
 		defer stop()
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		if l = until(t, s, l.Launch, messages.LeaseRefused); l.Code != "no_locked_memory" || slices.Contains(w.happened(), "started") {
 			t.Errorf("code %s, happened %v", l.Code, w.happened())
 		}
@@ -310,11 +298,7 @@ func TestLaunch_NoEvidenceNoStart(t *testing.T) {
 		s, stop := w.daemon(t)
 		defer stop()
 		w.noEvidence = problem.New("evidence_too_large", "~/.codex has too much in it")
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		l = until(t, s, l.Launch, messages.LeaseRefused)
 		synctest.Wait()
 		if got := w.happened(); l.Code != "evidence_too_large" || !slices.Equal(got, []string{"rechecked", "released"}) {
@@ -328,11 +312,7 @@ func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
 		s, stop := w.daemon(t)
 		defer stop()
 		w.noStart = problem.Wrap(errNoBus, "unit_not_started", "systemd did not start the unit")
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		if l = until(t, s, l.Launch, messages.LeaseRefused); l.Code != "unit_not_started" {
 			t.Errorf("code %s", l.Code)
 		}
@@ -342,7 +322,6 @@ func TestLaunch_StartThatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-// An owner may read for longer than a client waits at a time.
 func TestLaunches_ClosedTheyTakeNoNewOneAndKeepWhatSurvives(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)
@@ -377,11 +356,7 @@ func TestLaunch_AStopWaitsForTheStartThatItOvertakes(t *testing.T) {
 				w.starting, w.noStart = make(chan struct{}), refusal
 				s, stop := w.daemon(t)
 				defer stop()
-				l, err := s.Propose(t.Context(), Order{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+				l := w.approved(t, s)
 				until(t, s, l.Launch, messages.LeaseStarting)
 				synctest.Wait()
 				if _, err := s.Stop(t.Context(), l.Launch); err != nil {
@@ -399,6 +374,7 @@ func TestLaunch_AStopWaitsForTheStartThatItOvertakes(t *testing.T) {
 	}
 }
 
+// An owner may read for longer than a client waits at a time.
 func TestLaunch_AWaitThatIsOverSaysHowItStands(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s, stop := w.daemon(t)

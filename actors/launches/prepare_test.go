@@ -33,11 +33,7 @@ func TestLaunch_AnApprovalIsNoReasonToHashLess(t *testing.T) {
 		s, stop := w.daemon(t)
 		defer stop()
 		w.hashing = make(chan struct{})
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		until(t, s, l.Launch, messages.LeaseVerifying)
 		synctest.Wait()
 		if got := w.happened(); len(got) > 0 {
@@ -56,11 +52,7 @@ func TestLaunch_WhatCouldNotBeHashedAheadIsHashedAfterTheApproval(t *testing.T) 
 		s, stop := w.daemon(t)
 		defer stop()
 		w.noPrepare = errNoBus
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		until(t, s, l.Launch, messages.LeaseRedeeming)
 		if got := w.happened(); !slices.Equal(got, []string{"hashed", "started", "released"}) {
 			t.Errorf("happened %v", got)
@@ -73,11 +65,7 @@ func TestLaunch_StoppedWhileItIsHashedHoldsNothing(t *testing.T) {
 		s, stop := w.daemon(t)
 		defer stop()
 		w.hashing = make(chan struct{})
-		l, err := s.Propose(t.Context(), Order{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.verdict <- messages.ApprovalVerdict{Outcome: messages.OutcomeApproved}
+		l := w.approved(t, s)
 		until(t, s, l.Launch, messages.LeaseVerifying)
 		if _, err := s.Stop(t.Context(), l.Launch); err != nil {
 			t.Fatal(err)
