@@ -1,11 +1,16 @@
 package probe_test
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"sophia/hostd/doctor"
 	"sophia/hostd/doctor/probe"
@@ -129,10 +134,39 @@ func TestProbe_SystemdThereAndNot(t *testing.T) {
 	if s := probe.Systemd(t.Context(), there); s.Problem != "" || s.Version == "" || !s.Bus || s.User == "" || s.Linger == nil {
 		t.Errorf("%+v", s)
 	}
-	if p := probe.UnitRoot(); p != "" { // the strict launches of these tests need it
-		t.Errorf("unit root: %s", p)
-	}
 	if g := probe.ControlGroups(); g.Mount == "" || !g.Events {
 		t.Errorf("%+v", g)
+	}
+}
+
+// unitRootAs makes this test binary, started again in a mount namespace of its own,
+// say what an ordinary user is told of /run/systemd with these folders in it.
+const unitRootAs = "PROBE_TEST_UNIT_ROOT"
+
+func TestUnitRoot_AsAnOrdinaryUser(t *testing.T) {
+	if folders, asked := os.LookupEnv(unitRootAs); asked {
+		if err := unix.Mount("none", "/run", "tmpfs", 0, "mode=755"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll("/run/systemd/"+folders, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Setuid(65534); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("told %q\n", probe.UnitRoot())
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root may mount another /run")
+	}
+	for folders, want := range map[string]string{"": `told "/run/systemd/unit-root is missing"`, "unit-root": `told ""`} {
+		again := exec.Command(os.Args[0], "-test.run=^TestUnitRoot_AsAnOrdinaryUser$")
+		again.Env = append(os.Environ(), unitRootAs+"="+folders)
+		again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		out, err := again.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("with %q: %v\n%s", folders, err, out)
+		}
 	}
 }
