@@ -4,14 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +16,6 @@ import (
 	"sophia/hostd/overlay"
 	"sophia/messages"
 	"sophia/testkit/harnesses"
-	"sophia/testkit/intercept"
 	"sophia/testkit/modelapi"
 )
 
@@ -39,46 +34,18 @@ func login(refresh string, expires time.Time) map[string]any {
 	return map[string]any{"id_token": jwt(claims), "access_token": jwt(claims), "refresh_token": refresh, "account_id": "acc"}
 }
 
-// tokens is the vendors' token endpoint: each refresh token is good once.
-type tokens struct {
-	t        *testing.T
-	renewed  func(refresh string) any // the answer
-	mu       sync.Mutex
-	redeemed []string
-}
-
-func (e *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var req struct {
-		Refresh string `json:"refresh_token"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		e.t.Error(err)
-	}
-	e.mu.Lock()
-	e.redeemed = append(e.redeemed, req.Refresh)
-	e.mu.Unlock()
-	if req.Refresh != "refresh-0" {
-		http.Error(w, `{"error":{"code":"refresh_token_reused"}}`, http.StatusUnauthorized)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(e.renewed("refresh-1")); err != nil {
-		e.t.Error(err)
-	}
-}
-
 // renewal is a harness whose login has expired.
 type renewal struct {
 	harness, program, file, old string
 	arguments                   []string
 	settings                    contracts.Settings
-	tokens                      *tokens
+	tokens                      *harnesses.Tokens
 	api                         *modelapi.Server
 }
 
 func codexRenewal(t *testing.T) renewal {
 	api := modelapi.Start(t, modelapi.Script{Final: "All done."})
-	endpoint := &tokens{t: t, renewed: func(refresh string) any { return login(refresh, time.Now().Add(time.Hour)) }}
+	endpoint := harnesses.NewTokens(t, login("refresh-1", time.Now().Add(time.Hour)))
 	server := httptest.NewServer(endpoint)
 	t.Cleanup(server.Close)
 	old, err := json.Marshal(map[string]any{"auth_mode": "chatgpt", "OPENAI_API_KEY": nil, "tokens": login("refresh-0", time.Now().Add(-time.Hour)), "last_refresh": time.Now().Add(-30 * 24 * time.Hour).UTC().Format(time.RFC3339)})
@@ -94,28 +61,12 @@ func codexRenewal(t *testing.T) renewal {
 	}
 }
 
-// claudeRenewal: Claude Code takes tokens from its vendor's host alone.
 func claudeRenewal(t *testing.T) renewal {
 	api := modelapi.Start(t, modelapi.Script{Final: "All done."})
-	endpoint := &tokens{t: t, renewed: func(refresh string) any {
-		return map[string]any{"token_type": "Bearer", "access_token": "access-1", "refresh_token": refresh, "expires_in": 3600, "scope": "user:inference user:profile"}
-	}}
-	at, err := url.Parse(api.URL)
-	fatal(t, err)
-	model := httputil.NewSingleHostReverseProxy(at)
-	proxy := intercept.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host == "platform.claude.com" && r.URL.Path == "/v1/oauth/token" {
-			endpoint.ServeHTTP(w, r)
-			return
-		}
-		model.ServeHTTP(w, r)
-	}))
+	expired := harnesses.ExpiredClaude(t, api.URL)
 	return renewal{
-		harness: "claude-code", program: harnesses.ClaudeCode(t), file: ".claude/.credentials.json", arguments: []string{"-p", "hello"},
-		old: fmt.Sprintf(`{"claudeAiOauth":{"accessToken":"access-0","refreshToken":"refresh-0","expiresAt":%d,"scopes":["user:inference","user:profile"],"subscriptionType":"pro"}}`, time.Now().Add(-time.Hour).UnixMilli()),
-		settings: contracts.Settings{Environment: map[string]string{
-			"HTTPS_PROXY": proxy.URL, "NODE_EXTRA_CA_CERTS": proxy.CA, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}},
-		tokens: endpoint, api: api,
+		harness: "claude-code", program: harnesses.ClaudeCode(t), file: ".claude/.credentials.json", old: expired.Credentials,
+		arguments: []string{"-p", "hello"}, settings: contracts.Settings{Environment: expired.Environment}, tokens: expired.Tokens, api: api,
 	}
 }
 
@@ -148,13 +99,13 @@ func TestOverlay_RealHarnessesRenewTheirLoginAndTheOwnerKeepsIt(t *testing.T) {
 				t.Errorf("the renewed login did not reach the model:\n%s", out)
 			}
 
-			if got, _ := os.ReadFile(real); string(got) != c.old {
+			if got, err := os.ReadFile(real); err != nil || string(got) != c.old {
 				t.Fatal("the harness wrote into the real home")
 			}
 			for i, want := range []string{messages.CredentialWrittenBack, messages.CredentialUnchanged} {
 				o, err := keeper.Settle(t.Context(), *built.Credential)
 				if err != nil || o.Outcome != want {
-					t.Fatalf("settled, time %d: %+v %v, redeemed %q\n%s", i+1, o, err, c.tokens.redeemed, out)
+					t.Fatalf("settled, time %d: %+v %v, redeemed %q\n%s", i+1, o, err, c.tokens.Redeemed(), out)
 				}
 			}
 			got, err := os.ReadFile(real)
@@ -162,8 +113,8 @@ func TestOverlay_RealHarnessesRenewTheirLoginAndTheOwnerKeepsIt(t *testing.T) {
 			if !strings.Contains(string(got), `refresh-1`) || strings.Contains(string(got), "refresh-0") {
 				t.Errorf("the real file has %s", got)
 			}
-			if fmt.Sprint(c.tokens.redeemed) != "[refresh-0]" {
-				t.Errorf("redeemed %q", c.tokens.redeemed)
+			if fmt.Sprint(c.tokens.Redeemed()) != "[refresh-0]" {
+				t.Errorf("redeemed %q", c.tokens.Redeemed())
 			}
 			if expired, err := keeper.Expired(t.Context(), c.harness, real); err != nil || expired {
 				t.Errorf("still expired: %v %v", expired, err)

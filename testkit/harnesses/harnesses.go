@@ -5,6 +5,7 @@
 //	harnesses.Codex(t)       path of the native Codex in its vendor tree
 //	harnesses.ClaudeCode(t)  path of the native Claude Code (npm gives it two hard links)
 //	harnesses.Scratch(t)     a private folder outside temp folders, which Codex refuses
+//	harnesses.ExpiredClaude  a login of Claude Code's that must be renewed, and where
 package harnesses
 
 import (
