@@ -150,6 +150,7 @@ func (d *sophiad) startTree(ctx context.Context) error {
 	if err := d.assemble(set, programs); err != nil {
 		return err
 	}
+	go d.host.Attend(ctx)
 	engine, err := actor.NewEngine(actor.NewEngineConfig())
 	if err != nil {
 		return err

@@ -13,7 +13,9 @@ var errWriter = errors.New("the file is open for writing")
 // takeLease takes a read lease on an open file (fcntl(2), Leases). It fails
 // with errWriter while anybody has the file open for writing; later, an open
 // for writing or a truncation breaks it, which leaseHeld sees. The break
-// signal, SIGIO, is ignored by the Go runtime.
+// sends the process SIGIO, which the Go runtime ignores unless it is asked for,
+// and the writer waits until the file is closed here, or for lease-break-time
+// (proc_sys_fs(5)).
 //
 // Other errors say that there are no leases here: EINVAL on file systems
 // without them, EACCES for a file of somebody else's.

@@ -57,6 +57,11 @@ func TestRefusal_WhatDriftedFromItsApprovalIsNotStarted(t *testing.T) {
 		h.must(os.Chmod(path, 0o500))
 		return func() { h.must(os.Rename(moved, path)); h.must(os.Chmod(dir, mode.Mode())) }
 	}
+	h.run("it runs, and stays held and hashed for the next", func() {
+		id := h.reach(messages.LeaseRunning, "session", "forever")
+		h.stop(id)
+		h.until(id, messages.LeaseEnded)
+	})
 	for _, c := range []struct {
 		name   string
 		change func() (undo func())

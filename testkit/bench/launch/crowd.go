@@ -15,6 +15,10 @@ import (
 
 // crowd has launches run at once, and looks at what is left after many.
 func crowd(ctx context.Context, r *rig, report *bench.Report, at, many int) error {
+	// A harness stays held for a while after its last launch.
+	if _, err := r.endedBatch(ctx, 1); err != nil {
+		return err
+	}
 	before, err := r.left(ctx)
 	if err != nil {
 		return err
@@ -51,14 +55,11 @@ func crowd(ctx context.Context, r *rig, report *bench.Report, at, many int) erro
 	badly := 0
 	for done := 0; done < many; {
 		n := min(at, many-done)
-		batch, err := r.batch(ctx, n, "exit:0")
+		batch, err := r.endedBatch(ctx, n)
 		if err != nil {
 			return err
 		}
 		for _, l := range batch {
-			if l, err = r.ended(ctx, l); err != nil {
-				return err
-			}
 			if l.State != messages.LeaseEnded {
 				badly++
 				report.Note("%s is %s: %s %s", l.Launch, l.State, l.Code, l.Reason)
@@ -100,6 +101,17 @@ func (r *rig) batch(ctx context.Context, n int, steps ...string) (out []messages
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+// endedBatch is a batch of short launches that have ended.
+func (r *rig) endedBatch(ctx context.Context, n int) ([]messages.Lease, error) {
+	batch, err := r.batch(ctx, n, "exit:0")
+	for i := range batch {
+		if err == nil {
+			batch[i], err = r.ended(ctx, batch[i])
+		}
+	}
+	return batch, err
 }
 
 // until waits for a state or the end.

@@ -3,9 +3,14 @@ package launch
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"sophia/hostd/harness"
 )
 
 // scripted is a held harness that the test spoils.
@@ -58,6 +63,23 @@ func TestHolds_LaunchesThatOverlapHashOnce(t *testing.T) {
 				}
 			}
 		}
+		time.Sleep(linger - 1)
+		if one.closed != 0 {
+			t.Error("closed before its time")
+		}
+		again, err := s.take(t.Context(), key, open)
+		if err != nil || opened != 1 {
+			t.Fatalf("%v; the next launch hashed it again", err)
+		}
+		time.Sleep(2 * linger)
+		if one.closed != 0 {
+			t.Error("closed while a launch had it")
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(linger)
+		synctest.Wait()
 		if one.closed != 1 || len(s.open) != 0 {
 			t.Errorf("closed %d times, %d are still held", one.closed, len(s.open))
 		}
@@ -80,8 +102,8 @@ func TestHolds_WhatIsSpoiledOrUnguardedIsNotShared(t *testing.T) {
 			if err != nil || b.held != second {
 				t.Fatalf("the second launch got %v, %v", b, err)
 			}
-			if err := errors.Join(a.Close(), b.Close()); err != nil || first.closed != 1 || second.closed != 1 || len(s.open) != 0 {
-				t.Errorf("%v: closed %d and %d, held %d", err, first.closed, second.closed, len(s.open))
+			if err := errors.Join(a.Close(), b.Close()); err != nil || first.closed != 1 {
+				t.Errorf("%v: closed %d times", err, first.closed)
 			}
 		})
 	}
@@ -110,8 +132,53 @@ func TestHolds_AnotherLaunchsEndIsNotMine(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("the one that was ended: %v", err)
 		}
-		if err := <-done; err != nil || good.closed != 1 {
-			t.Errorf("the other: %v, closed %d times", err, good.closed)
+		if err := <-done; err != nil || s.open[key].held != good {
+			t.Errorf("the other: %v", err)
 		}
 	})
+}
+
+// Who wants to write to a harness that no launch holds need not wait for the end
+// of linger, nor for the kernel's patience, and the next launch hashes what was
+// written.
+func TestAttend_AWriterDoesNotWait(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("as it was"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var h Host
+	ctx, end := context.WithCancel(t.Context())
+	attended := make(chan struct{})
+	go func() { defer close(attended); h.Attend(ctx) }()
+	defer func() { end(); <-attended }()
+	take := func() (string, error) {
+		l, err := h.holds.take(t.Context(), key, func(ctx context.Context) (held, error) {
+			f, err := harness.Hold(ctx, path, harness.Rules{Data: true})
+			return alone{f}, err
+		})
+		if err != nil {
+			return "", err
+		}
+		if !l.Guarded() {
+			t.Fatal("no read lease")
+		}
+		return l.held.(alone).Identity().SHA256, l.Close()
+	}
+	before, err := take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(path, []byte("as it is now"), 0o600) }()
+	select {
+	case err := <-written:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the writer waits")
+	}
+	if after, err := take(); err != nil || after == before {
+		t.Errorf("%v; the next launch has the old digest", err)
+	}
 }
