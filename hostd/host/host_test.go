@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"sophia/hostd/harness"
@@ -418,36 +420,49 @@ func TestHost_AnswersTheTerminalsQuestionsWhileNobodyLooks(t *testing.T) {
 	}
 }
 
+// A viewer whose terminal takes nothing: a pipe that nobody reads, and a real
+// terminal, which the host writes to itself.
 func TestHost_FloodWithAStalledViewerDoesNotStopTheAgent(t *testing.T) {
-	l := prepare(t, "flood:30000000", "pid:done", "forever")
-	l.start()
-	l.awaitStage(messages.StageRunning)
-	keys, typing, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer keys.Close()
-	defer typing.Close()
-	// A viewer whose terminal takes nothing: nobody reads this pipe.
-	stuck, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sec, _ := secret.New([]byte(token))
-	defer sec.Zero()
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		terminal.Viewer{Socket: l.manifest.Terminal.Socket, In: keys, Out: out}.Attach(ctx, sec)
-	})
-	await(t, "the flood's end", func() bool { _, err := os.Stat(l.dir + "/workspace/done"); return err == nil })
-	cancel()
-	stuck.Close()
-	wg.Wait()
-	out.Close()
-	// The viewer is gone, and the agent runs on.
-	if err := unix.Kill(l.report().HarnessPID, 0); err != nil {
-		t.Errorf("the harness: %v", err)
+	for _, real := range []bool{false, true} {
+		t.Run(fmt.Sprintf("real terminal %v", real), func(t *testing.T) {
+			l := prepare(t, "flood:30000000", "pid:done", "forever")
+			l.start()
+			l.awaitStage(messages.StageRunning)
+			pair := os.Pipe
+			if real {
+				pair = pty.Open // the other end, and the terminal
+			}
+			stuck, out, err := pair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := terminal.Viewer{Socket: l.manifest.Terminal.Socket, In: out, Out: out}
+			if real {
+				v.Host = func(context.Context) (int, error) { return l.cmd.Process.Pid, nil }
+			} else {
+				keys, typing, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer keys.Close()
+				defer typing.Close()
+				v.In = keys
+			}
+			sec, _ := secret.New([]byte(token))
+			defer sec.Zero()
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() { v.Attach(ctx, sec) })
+			await(t, "the flood's end", func() bool { _, err := os.Stat(l.dir + "/workspace/done"); return err == nil })
+			cancel()
+			stuck.Close()
+			wg.Wait()
+			out.Close()
+			// The viewer is gone, and the agent runs on.
+			if err := unix.Kill(l.report().HarnessPID, 0); err != nil {
+				t.Errorf("the harness: %v", err)
+			}
+		})
 	}
 }
 

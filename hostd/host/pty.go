@@ -21,9 +21,8 @@ const answers = 64
 
 // screen is the PTY's master side. It is a terminal.Screen.
 type screen struct {
-	master *os.File
-	port   terminal.Port // of master
-	typing sync.Mutex    // one writer at a time: keystrokes are not interleaved
+	master *terminal.Port
+	typing sync.Mutex // one writer at a time: keystrokes are not interleaved
 	answer chan string
 }
 
@@ -36,9 +35,8 @@ func openPTY(size terminal.Size) (s *screen, slave *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &screen{master: os.NewFile(uintptr(fd), "ptmx"), answer: make(chan string, answers)}
-	if s.port, err = terminal.NewPort(s.master); err != nil {
-		s.master.Close()
+	s = &screen{answer: make(chan string, answers)}
+	if s.master, err = terminal.NewPort(fd); err != nil {
 		return nil, nil, err
 	}
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
@@ -61,13 +59,9 @@ func openPTY(size terminal.Size) (s *screen, slave *os.File, err error) {
 
 // Resize is of terminal.Screen.
 func (s *screen) Resize(size terminal.Size) error {
-	raw, err := s.master.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var ierr error
-	if err := raw.Control(func(fd uintptr) {
-		ierr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
+	if err := s.master.Control(func(fd int) {
+		ierr = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	}); err != nil {
 		return err
 	}
@@ -84,7 +78,7 @@ func (s *screen) Write(ctx context.Context, p []byte) error {
 	s.master.SetWriteDeadline(time.Time{})
 	stop := context.AfterFunc(ctx, func() { s.master.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_, err := s.port.Write(p)
+	_, err := s.master.Write(p)
 	return err
 }
 
@@ -131,7 +125,7 @@ func (d *drain) read(ctx context.Context) any {
 	defer stop()
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := d.port.Read(buf)
+		n, err := d.master.Read(buf)
 		d.backlog.Write(buf[:n])
 		switch {
 		case err == nil:

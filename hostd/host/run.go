@@ -131,6 +131,11 @@ type launch struct {
 }
 
 func (h Host) launch(ctx context.Context, m messages.Manifest, v *verified, report reporter) (int, error) {
+	// The owner's terminal will be open here: the agent, which runs as the same
+	// user, can't trace this process or open its descriptors (proc(5), ptrace(2)).
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, problem.Wrap(err, "host_failed", "The host can't close itself to the agent")
+	}
 	size := terminal.Size{Rows: m.Terminal.Rows, Cols: m.Terminal.Cols}.Clamp(terminal.Size{})
 	gate, err := terminal.NewGate(m.Terminal.TokenSHA256)
 	if err != nil {

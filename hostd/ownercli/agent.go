@@ -18,7 +18,7 @@ import (
 // Attacher connects this terminal to a launch's terminal relay and returns when
 // the viewer detached or the agent ended; over says which. It does not zero the
 // token.
-type Attacher func(ctx context.Context, a *App, socket string, token *secret.Secret) (over bool, err error)
+type Attacher func(ctx context.Context, a *App, launch, socket string, token *secret.Secret) (over bool, err error)
 
 func newAgent(a *App) *cobra.Command {
 	return noun("agent", "Agents: start them, watch them, stop them",
@@ -145,7 +145,7 @@ const terminalWait = 30 * time.Second
 func (a *App) reach(ctx context.Context, c *ownerapi.Client, launch, socket string, token *secret.Secret) (over bool, err error) {
 	giveUp := time.After(terminalWait)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		over, err = a.Attach(ctx, a, socket, token)
+		over, err = a.Attach(ctx, a, launch, socket, token)
 		if problem.CodeOf(err) != "terminal_unreachable" {
 			return over, err
 		}

@@ -214,7 +214,7 @@ func (s *shell) runArgs(args ...string) (code int, out, errout string) {
 	a := &ownercli.App{
 		In: strings.NewReader(""), Out: &o, Err: &e, OutTTY: s.tty, InTTY: s.tty, Getenv: s.getenv, Dir: s.dir, Programs: s.home,
 		Columns: s.columns, Now: s.now, Version: s.version,
-		Attach: func(_ context.Context, _ *ownercli.App, socket string, token *secret.Secret) (bool, error) {
+		Attach: func(_ context.Context, _ *ownercli.App, _, socket string, token *secret.Secret) (bool, error) {
 			var copied []byte
 			token.Use(func(b []byte) error { copied = append(copied, b...); return nil })
 			return s.attached(copied)

@@ -60,10 +60,13 @@ func (p *Peer) Terminal() (Terminal, error) {
 
 // Stat is what proc_pid_stat(5) says of a process, as far as it is used.
 type Stat struct {
-	Name     string // at most 15 bytes, and the process's own choice
-	Parent   int
-	Session  int    // the process that leads its session
-	Terminal uint64 // controlling terminal, a device number; 0 is none
+	Name       string // at most 15 bytes, and the process's own choice
+	State      byte   // as ps(1) shows it: 'T' is stopped
+	Parent     int
+	Group      int    // its process group
+	Session    int    // the process that leads its session
+	Terminal   uint64 // controlling terminal, a device number; 0 is none
+	Foreground int    // the process group that has that terminal's keys; -1 is none
 }
 
 // ParseStat reads the contents of /proc/<pid>/stat.
@@ -73,16 +76,18 @@ func ParseStat(text string) (Stat, bool) {
 		return Stat{}, false
 	}
 	f := strings.Fields(text[end+1:])
-	if len(f) < 5 {
+	if len(f) < 6 || len(f[0]) != 1 {
 		return Stat{}, false
 	}
-	parent, err1 := strconv.Atoi(f[1])
-	session, err2 := strconv.Atoi(f[3])
-	tty, err3 := strconv.ParseInt(f[4], 10, 64)
-	if err1 != nil || err2 != nil || err3 != nil {
-		return Stat{}, false
+	var n [5]int
+	for i := range n {
+		v, err := strconv.ParseInt(f[1+i], 10, 64)
+		if err != nil {
+			return Stat{}, false
+		}
+		n[i] = int(v)
 	}
-	return Stat{Name: text[open+1 : end], Parent: parent, Session: session, Terminal: device(uint32(tty))}, true
+	return Stat{Name: text[open+1 : end], State: f[0][0], Parent: n[0], Group: n[1], Session: n[2], Terminal: device(uint32(n[3])), Foreground: n[4]}, true
 }
 
 // device turns the kernel's own notation (new_encode_dev in linux/kdev_t.h:

@@ -9,8 +9,8 @@ import (
 
 // Leave is the pair of keys that detaches a viewer: Ctrl with Prefix, then Key.
 type Leave struct {
-	Prefix byte // the control character: 0x1c is Ctrl-\
-	Key    byte
+	Prefix byte `json:"prefix"` // the control character: 0x1c is Ctrl-\
+	Key    byte `json:"key"`
 }
 
 // DefaultLeave is Ctrl-\ d.
@@ -26,7 +26,7 @@ type leaver struct {
 	gone bool
 }
 
-// type_ takes what was typed at once and returns what goes to the program.
+// typed takes what was typed at once and returns what goes to the program.
 // What follows the detach keys is dropped.
 func (l *leaver) typed(b []byte) (forward []byte, detach bool) {
 	l.out = l.out[:0]

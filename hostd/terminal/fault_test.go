@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"sophia/actors/supervise"
@@ -143,78 +142,34 @@ func TestTerminal_ActorCrashKeepsTokenAndBacklog(t *testing.T) {
 // The actor restarts under an attached viewer: the viewer is told, its terminal
 // is as it was, and the agent's output is still drained and kept.
 func TestTerminal_RestartUnderAnAttachedViewer(t *testing.T) {
-	s := serve(t, terminal.DefaultBacklog)
-	answers := make(chan string, 8)
-	s.Backlog.Answer = func(a string) { answers <- a }
-	s.Backlog.Write([]byte("\x1b[?1049h\x1b[?2004h\x1b[>1uhello"))
-	master, slave, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slave.Close()
-	modes := func() *unix.Termios {
-		m, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
+	eachWay(t, func(t *testing.T, host func(context.Context) (int, error)) {
+		s := serve(t, terminal.DefaultBacklog)
+		answers := make(chan string, 8)
+		s.Backlog.Answer = func(a string) { answers <- a }
+		s.Backlog.Write([]byte("\x1b[?1049h\x1b[?2004h\x1b[>1uhello"))
+		g := s.glass(t)
+		g.look()
+		ended := g.attach(t.Context(), host)
+		s.await(t, "the first screen", g.sees("hello"))
+		s.await(t, "the size settled", func() bool { return len(s.sizes) >= 2 })
+		s.mu.Lock()
+		s.crash = true
+		s.mu.Unlock()
+		unix.Kill(unix.Getpid(), unix.SIGWINCH) // the viewer tells its size, and the actor dies of it
+		if got := <-ended; problem.CodeOf(got.err) != "terminal_lost" || problem.Of(got.err).Hint == "" {
+			t.Errorf("the viewer ends with %+v", got)
 		}
-		return m
-	}
-	before := modes()
-	var mu sync.Mutex
-	var shown bytes.Buffer
-	var workers sync.WaitGroup
-	workers.Go(func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := master.Read(buf)
-			mu.Lock()
-			shown.Write(buf[:n])
-			mu.Unlock()
-			s.tell()
-			if err != nil {
-				return
-			}
+		s.await(t, "the modes taken back", g.sees("\x1b[23;0t"))
+		g.asItWas("\x1b[?1049l", "\x1b[?2004l", "\x1b[<1u")
+		s.restarted()
+		s.Backlog.Write([]byte("goes on\x1b[5n"))
+		if a := <-answers; a != "\x1b[0n" {
+			t.Errorf("with nobody attached any more the relay answers %q", a)
+		}
+		if text, err := terminal.Tail(t.Context(), s.socket); err != nil || !strings.Contains(string(text), "goes on") {
+			t.Errorf("tail %q, %v", text, err)
 		}
 	})
-	sees := func(want string) func() bool {
-		return func() bool { mu.Lock(); defer mu.Unlock(); return bytes.Contains(shown.Bytes(), []byte(want)) }
-	}
-	sec, _ := secret.New([]byte(token))
-	defer sec.Zero()
-	ended := make(chan error, 1)
-	workers.Go(func() {
-		_, err := terminal.Viewer{Socket: s.socket, In: slave, Out: slave}.Attach(t.Context(), sec)
-		ended <- err
-	})
-	s.await(t, "the first screen", sees("hello"))
-	s.await(t, "the size settled", func() bool { return len(s.sizes) >= 2 })
-	s.mu.Lock()
-	s.crash = true
-	s.mu.Unlock()
-	unix.Kill(unix.Getpid(), unix.SIGWINCH) // the viewer tells its size, and the actor dies of it
-	if err := <-ended; problem.CodeOf(err) != "terminal_lost" || problem.Of(err).Hint == "" {
-		t.Errorf("the viewer ends with %v", err)
-	}
-	s.await(t, "the modes taken back", sees("\x1b[23;0t"))
-	if after := modes(); !reflect.DeepEqual(before, after) {
-		t.Errorf("the terminal's modes are %+v, were %+v", after, before)
-	}
-	for _, undo := range []string{"\x1b[?1049l", "\x1b[?2004l", "\x1b[<1u"} {
-		if !sees(undo)() {
-			t.Errorf("%q was not taken back", undo)
-		}
-	}
-	s.restarted()
-	s.Backlog.Write([]byte("goes on\x1b[5n"))
-	if a := <-answers; a != "\x1b[0n" {
-		t.Errorf("with nobody attached any more the relay answers %q", a)
-	}
-	if text, err := terminal.Tail(t.Context(), s.socket); err != nil || !strings.Contains(string(text), "goes on") {
-		t.Errorf("tail %q, %v", text, err)
-	}
-	slave.Close()
-	master.Close()
-	workers.Wait()
 }
 
 // Frames that end half-way cost nobody anything but their own connection.
@@ -295,7 +250,10 @@ const viewerVariable = "TERMINAL_TEST_VIEWER"
 func viewerProcess(socket string) {
 	s, err := secret.New([]byte(token))
 	if err == nil {
-		_, err = terminal.Viewer{Socket: socket, In: os.Stdin, Out: os.Stdout}.Attach(context.Background(), s)
+		_, err = terminal.Viewer{
+			Socket: socket, In: os.Stdin, Out: os.Stdout,
+			Host: func(context.Context) (int, error) { return os.Getppid(), nil },
+		}.Attach(context.Background(), s)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -336,20 +294,58 @@ func TestTerminal_ViewerKilled(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		for s.Gate.Present() {
-			if c, _, _ := hello(t, s.socket, token, terminal.Size{}); c != nil {
-				c.Close()
-			}
-		}
-		s.Backlog.Write([]byte("\x1b[5n"))
-		if a := <-answers; a != "\x1b[0n" {
-			t.Errorf("stalled %v: the relay answers %q", stalled, a)
-		}
-		if c, _, r := hello(t, s.socket, token, terminal.Size{}); r.Code != "token_consumed" {
-			t.Errorf("stalled %v: %q", stalled, r.Code)
-			c.Close()
-		} else {
-			c.Close()
-		}
+		s.alone(t, answers)
+	}
+}
+
+// alone checks that nobody is attached any more, nor can be.
+func (s *setup) alone(t *testing.T, answers <-chan string) {
+	t.Helper()
+	s.gone(t)
+	s.Backlog.Write([]byte("\x1b[5n"))
+	if a := <-answers; a != "\x1b[0n" {
+		t.Errorf("the relay answers %q", a)
+	}
+	c, _, r := hello(t, s.socket, token, terminal.Size{})
+	c.Close()
+	if r.Code != "token_consumed" {
+		t.Errorf("a second viewer: %q", r.Code)
+	}
+}
+
+// The same on a terminal that was handed over: the relay itself takes the modes
+// back, makes the line what it was, and types nothing of what comes then, nor of
+// what came while the viewer was stopped.
+func TestTerminal_ViewerKilledOnItsTerminal(t *testing.T) {
+	s := serve(t, terminal.DefaultBacklog)
+	answers := make(chan string, 8)
+	s.Backlog.Answer = func(a string) { answers <- a }
+	s.Backlog.Write([]byte("\x1b[?1049h\x1b[?1000hhello"))
+	g := s.glass(t)
+	g.look()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), viewerVariable+"="+s.socket)
+	cmd.Stdin, cmd.Stdout = g.slave, g.slave
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "the first screen", g.sees("hello"))
+	g.types("typed")
+	s.await(t, "keystrokes", func() bool { return s.typed.String() == "typed" })
+	cmd.Process.Signal(unix.SIGSTOP)
+	if _, err := unix.Wait4(cmd.Process.Pid, nil, unix.WUNTRACED, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.types("for the shell")
+	cmd.Process.Kill()
+	cmd.Wait()
+	s.alone(t, answers)
+	s.await(t, "the modes taken back", func() bool { return g.sees("\x1b[?1049l")() && g.sees("\x1b[?1000l")() })
+	if after := g.modes(); !reflect.DeepEqual(after, g.before) {
+		t.Errorf("the line is %+v, was %+v", after, g.before)
+	}
+	g.types("for the shell")
+	if typed := s.typed.String(); typed != "typed" {
+		t.Errorf("the agent was typed %q", typed)
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"golang.org/x/sys/unix"
 )
 
 // Protocol is the version in a Hello.
-const Protocol = 1
+const Protocol = 2
 
 // MaxFrame bounds a frame's payload, in bytes.
 const MaxFrame = 64 << 10
@@ -20,21 +22,27 @@ type Type byte
 
 const (
 	// From the viewer.
-	FrameHello  Type = 'h' // Hello as JSON: the first frame
+	FrameHello  Type = 'h' // Hello as JSON: the first frame; the viewer's terminal may come with it
 	FrameTail   Type = 't' // instead of Hello: the backlog as plain text, no viewer
-	FrameInput  Type = 'i' // keystrokes
+	FrameInput  Type = 'i' // keystrokes, of a viewer whose terminal did not come
 	FrameResize Type = 'r' // Size
 	// From the relay.
 	FrameWelcome Type = 'w' // empty: attached
 	FrameRefused Type = 'x' // Refusal as JSON; the connection ends
-	FrameOutput  Type = 'o' // terminal bytes, or of a tail the text
-	FrameExit    Type = 'e' // Exit as JSON; the connection ends
+	FrameOutput  Type = 'o' // terminal bytes, to the same viewer, or of a tail the text
+	FrameUndo    Type = 'u' // what takes back the modes that are set by now, should the relay not come to it
+	FrameLeft    Type = 'l' // empty: detached, and the modes are taken back; the connection ends
+	FrameExit    Type = 'e' // Exit as JSON, and the modes are taken back; the connection ends
 )
 
-// Hello asks to attach.
+// Hello asks to attach. SCM_RIGHTS with it, unix(7), carries a descriptor of the
+// viewer's terminal, opened for it and not to block: the relay then reads and
+// writes there, and frames carry sizes only.
 type Hello struct {
-	Version int    `json:"version"`
-	Token   []byte `json:"token"`
+	Version int           `json:"version"`
+	Token   []byte        `json:"token"`
+	Leave   Leave         `json:"leave"`
+	Line    *unix.Termios `json:"line,omitempty"` // how that terminal was before, should the viewer not come to restore it
 	Size
 }
 
@@ -83,7 +91,7 @@ func ReadFrame(r io.Reader, buf *[]byte, most int) (Type, []byte, error) {
 	}
 	t := Type(head[0])
 	switch t {
-	case FrameHello, FrameTail, FrameInput, FrameResize, FrameWelcome, FrameRefused, FrameOutput, FrameExit:
+	case FrameHello, FrameTail, FrameInput, FrameResize, FrameWelcome, FrameRefused, FrameOutput, FrameUndo, FrameLeft, FrameExit:
 	default:
 		return 0, nil, fmt.Errorf("%w: type %#x", ErrFrame, head[0])
 	}

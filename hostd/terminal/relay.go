@@ -1,12 +1,12 @@
 package terminal
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/anthdm/hollywood/actor"
@@ -67,25 +67,56 @@ type relay struct {
 	places chan struct{}
 }
 
-type viewer struct {
-	conn *net.UnixConn
-	port Port // of conn
-	feed *Feed
-}
-
-// caller is a connection that is no viewer yet. When the actor's life ends, it
+// caller is a connection, and what came with it. When the actor's life ends, it
 // is closed wherever it is then: in a worker, a message, or nowhere.
 type caller struct {
 	conn    *net.UnixConn
-	release func() bool // it is somebody else's from now on
+	release func() bool // of the end of the actor's life
+
+	mu    sync.Mutex
+	glass *glass // the viewer's terminal, if it came
+	gone  bool
 }
 
 func newCaller(life context.Context, conn *net.UnixConn) *caller {
-	return &caller{conn, context.AfterFunc(life, func() { conn.Close() })}
+	c := &caller{conn: conn}
+	c.release = context.AfterFunc(life, c.close)
+	return c
+}
+
+// brings takes a terminal over.
+func (c *caller) brings(glass *glass) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		glass.Close()
+		return
+	}
+	c.glass = glass
+}
+
+// yields gives the terminal away.
+func (c *caller) yields() (glass *glass) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone {
+		glass, c.glass = c.glass, nil
+	}
+	return glass
 }
 
 func (c *caller) hangUp() {
 	c.release()
+	c.close()
+}
+
+func (c *caller) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	if c.glass != nil {
+		c.glass.Close()
+	}
 	c.conn.Close()
 }
 
@@ -125,8 +156,12 @@ func (r *relay) Receive(c *actor.Context) {
 		<-r.places // never waits: its own place is in there
 		r.greeted(c, m)
 	case resized:
-		if m.v == r.viewer {
-			r.resize(m.Size)
+		switch size := m.Size.Clamp(r.Size); {
+		case m.v != r.viewer:
+		case size == r.size: // nothing but a fresh picture
+			r.repaint(c, size)
+		default:
+			r.resize(size)
 		}
 	case settle:
 		r.resize(r.size)
@@ -139,8 +174,9 @@ func (r *relay) Receive(c *actor.Context) {
 }
 
 func (r *relay) drop(v *viewer) {
-	v.conn.Close()
-	v.feed.Detach()
+	v.cut.Store(true)
+	v.part() // before its terminal is closed: somebody has to answer what is asked
+	v.hangUp()
 	r.Gate.Left()
 }
 
@@ -173,26 +209,39 @@ func (r *relay) accept(ctx context.Context, self *supervise.Ref) any {
 	}
 }
 
-// greet checks the peer's uid and reads its first frame.
+// greet checks the peer's uid and reads its first frame, and the terminal that
+// comes with it.
 func greet(from *caller) any {
 	g, conn := greeted{caller: from}, from.conn
-	if err := ownPeer(conn); err != nil {
+	pid, err := ownPeer(conn)
+	if err != nil {
 		from.refuse(err)
 		return g
 	}
 	conn.SetDeadline(time.Now().Add(helloTime))
 	var buf []byte
-	t, p, err := ReadFrame(conn, &buf, helloSize)
+	rights := &rights{conn: conn}
+	t, p, err := ReadFrame(rights, &buf, helloSize)
 	defer clear(buf[:cap(buf)])
+	glass, unfit := rights.terminal(pid)
+	if glass != nil {
+		from.brings(glass)
+	}
 	switch {
-	case err != nil:
+	case err != nil || unfit != nil:
 	case t == FrameTail:
 		g.tail = true
 		return g
 	case t == FrameHello:
 		h := &Hello{}
 		if decodeJSON(p, h) == nil && h.Version == Protocol {
+			if h.Leave == (Leave{}) {
+				h.Leave = DefaultLeave
+			}
 			conn.SetDeadline(time.Time{})
+			if glass != nil {
+				glass.line = h.Line
+			}
 			g.hello = h
 			return g
 		}
@@ -202,11 +251,12 @@ func greet(from *caller) any {
 	return g
 }
 
-func ownPeer(conn *net.UnixConn) error {
-	if from, err := peer.Credentials(conn); err != nil || int(from.Uid) != os.Geteuid() {
-		return problem.Wrap(err, "foreign_peer", "This terminal belongs to another user")
+func ownPeer(conn *net.UnixConn) (pid int, err error) {
+	from, err := peer.Credentials(conn)
+	if err != nil || int(from.Uid) != os.Geteuid() {
+		return 0, problem.Wrap(err, "foreign_peer", "This terminal belongs to another user")
 	}
-	return nil
+	return int(from.Pid), nil
 }
 
 func (c *caller) refuse(err error) {
@@ -236,9 +286,11 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 	case m.hello == nil:
 		return
 	}
-	port, err := NewPort(m.conn)
+	frames, err := PortOf(m.conn)
 	if err == nil {
-		err = r.Gate.Try(m.hello.Token)
+		if err = r.Gate.Try(m.hello.Token); err != nil {
+			frames.Close()
+		}
 	}
 	clear(m.hello.Token)
 	if err != nil {
@@ -248,8 +300,8 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 		supervise.Go(c, func(context.Context) any { m.refuse(err); return nil })
 		return
 	}
-	r.attach(c, &viewer{m.conn, port, r.Backlog.Attach()}, m.hello.Size)
-	m.release() // the viewer's workers close it
+	r.attach(c, newViewer(supervise.Context(c), frames, m.yields(), r.Backlog.Attach(), m.hello), m.hello.Size)
+	m.hangUp() // the ports go on
 	if r.Attached != nil {
 		r.Attached()
 	}
@@ -258,16 +310,28 @@ func (r *relay) greeted(c *actor.Context, m greeted) {
 func (r *relay) attach(c *actor.Context, v *viewer, size Size) {
 	r.viewer = v
 	self := supervise.Self(c)
-	supervise.Go(c, func(ctx context.Context) any {
-		r.send(ctx, v)
+	supervise.Go(c, func(context.Context) any {
+		r.send(v)
 		return left{v}
 	})
-	supervise.Go(c, func(ctx context.Context) any {
-		r.receive(ctx, v, self)
-		return left{v}
+	supervise.Go(c, func(context.Context) any {
+		r.receive(v, self)
+		v.part()
+		return nil
 	})
-	// A program paints anew only when the size changes, so it changes twice.
-	want := size.Clamp(r.Size)
+	if v.glass != nil {
+		supervise.Go(c, func(context.Context) any {
+			r.listen(v)
+			v.part()
+			return nil
+		})
+	}
+	r.repaint(c, size.Clamp(r.Size))
+}
+
+// repaint lets the program paint anew, which it does only when the size changes:
+// so it changes twice.
+func (r *relay) repaint(c *actor.Context, want Size) {
 	other := Size{Rows: want.Rows, Cols: want.Cols - 1}
 	if other.Cols < MinCols {
 		other.Cols = want.Cols + 1
@@ -283,63 +347,4 @@ func (r *relay) resize(s Size) {
 		r.Backlog.Resize(s)
 	}
 	r.size = s
-}
-
-// send writes output until the end. A viewer that does not read blocks this
-// worker and nothing else.
-func (r *relay) send(ctx context.Context, v *viewer) {
-	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
-	defer stop()
-	if WriteFrame(v.port, FrameWelcome, nil) != nil {
-		return
-	}
-	var buf []byte
-	for {
-		out, more := v.feed.Next(ctx, buf)
-		for p := out; len(p) > 0; {
-			n := min(len(p), MaxFrame)
-			if WriteFrame(v.port, FrameOutput, p[:n]) != nil {
-				return
-			}
-			p = p[n:]
-		}
-		if !more {
-			break
-		}
-		buf = out
-	}
-	if exit, over := v.feed.Exit(); over && ctx.Err() == nil {
-		b, _ := json.Marshal(exit)
-		if WriteFrame(v.port, FrameExit, b) == nil && r.Told != nil {
-			r.Told()
-		}
-	}
-}
-
-// receive forwards keystrokes and sizes until the viewer ends or breaks the
-// protocol.
-func (r *relay) receive(ctx context.Context, v *viewer, self *supervise.Ref) {
-	stop := context.AfterFunc(ctx, func() { v.conn.Close() })
-	defer stop()
-	var buf []byte
-	frames := bufio.NewReaderSize(v.port, 1<<10) // a keystroke in one read
-	for {
-		t, p, err := ReadFrame(frames, &buf, inputSize)
-		if err != nil {
-			return
-		}
-		switch t {
-		case FrameInput:
-			if r.Screen.Write(ctx, p) != nil {
-				return
-			}
-		case FrameResize:
-			size, err := DecodeSize(p)
-			if err != nil || self.Send(resized{v, size}) != nil {
-				return
-			}
-		default:
-			return
-		}
-	}
 }

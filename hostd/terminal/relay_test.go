@@ -138,14 +138,27 @@ func serve(t *testing.T, limit int, faults ...fault.Rule) *setup {
 // hello is a viewer that speaks the protocol by hand.
 func hello(t testing.TB, socket, token string, size terminal.Size) (net.Conn, terminal.Type, terminal.Refusal) {
 	t.Helper()
-	c, err := net.Dial("unix", socket)
+	return greet(t, socket, terminal.Hello{Version: terminal.Protocol, Token: []byte(token), Size: size}, nil)
+}
+
+// helloWith sends the right token, and descriptors.
+func helloWith(t testing.TB, socket string, oob []byte) (net.Conn, terminal.Type, terminal.Refusal) {
+	t.Helper()
+	return greet(t, socket, terminal.Hello{Version: terminal.Protocol, Token: []byte(token)}, oob)
+}
+
+func greet(t testing.TB, socket string, h terminal.Hello, oob []byte) (net.Conn, terminal.Type, terminal.Refusal) {
+	t.Helper()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return nil, 0, terminal.Refusal{Code: "unreachable"}
 	}
 	c.SetDeadline(time.Now().Add(20 * time.Second))
 	defer c.SetDeadline(time.Time{})
-	p, _ := json.Marshal(terminal.Hello{Version: terminal.Protocol, Token: []byte(token), Size: size})
-	terminal.WriteFrame(c, terminal.FrameHello, p)
+	p, _ := json.Marshal(h)
+	var frame bytes.Buffer
+	terminal.WriteFrame(&frame, terminal.FrameHello, p)
+	c.WriteMsgUnix(frame.Bytes(), oob, nil)
 	var buf []byte
 	typ, p, err := terminal.ReadFrame(c, &buf, terminal.MaxFrame)
 	if err != nil {
@@ -167,10 +180,12 @@ func readUntil(t *testing.T, c net.Conn, want string) (all []byte) {
 	var buf []byte
 	for !bytes.Contains(all, []byte(want)) {
 		typ, p, err := terminal.ReadFrame(c, &buf, terminal.MaxFrame)
-		if err != nil || typ != terminal.FrameOutput {
+		if err != nil || typ != terminal.FrameOutput && typ != terminal.FrameUndo {
 			t.Fatalf("waiting for %q: frame %q, %v after %q", want, typ, err, all)
 		}
-		all = append(all, p...)
+		if typ == terminal.FrameOutput {
+			all = append(all, p...)
+		}
 	}
 	return all
 }
@@ -254,7 +269,7 @@ func TestTerminal_RefusesOtherProtocols(t *testing.T) {
 		"length":   "h\xff\xff\xff\xff",
 		"big":      "h\x00\x00\x20\x00",
 		"not JSON": "h\x00\x00\x00\x02xx",
-		"version":  "h\x00\x00\x00\x0d{\"version\":2}",
+		"version":  "h\x00\x00\x00\x0d{\"version\":1}",
 		"input":    "i\x00\x00\x00\x01x",
 	} {
 		c, err := net.Dial("unix", s.socket)

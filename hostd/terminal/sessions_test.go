@@ -1,6 +1,7 @@
 package terminal_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -58,6 +59,38 @@ func TestSessions_AttachAnywhereShowsTheSame(t *testing.T) {
 					t.Fatalf("attached at byte %d of %d, a viewer sees\n%s\nwant\n%s", at, len(whole), got, want)
 				}
 			}
+		})
+	}
+}
+
+// The same through the socket, by both ways to a real terminal.
+func TestSessions_AViewersTerminalShowsTheSame(t *testing.T) {
+	for name, whole := range sessions(t) {
+		t.Run(name, func(t *testing.T) {
+			eachWay(t, func(t *testing.T, host func(context.Context) (int, error)) {
+				const end = "\x1b[10;10Hthe end"
+				r := rand.New(rand.NewPCG(3, uint64(len(whole))))
+				at := r.IntN(len(whole) + 1)
+				for !atGround(whole[:at]) { // the first resize is within it else
+					at--
+				}
+				s := serve(t, terminal.DefaultBacklog)
+				s.Backlog.Write(whole[:at])
+				g := s.glass(t)
+				g.look()
+				ended := g.attach(t.Context(), host)
+				s.await(t, "the viewer", func() bool { return len(s.sizes) >= 2 })
+				written(s.Backlog, whole[at:], r)
+				s.Backlog.Write([]byte(end))
+				s.await(t, "the end", g.sees(end))
+				if got, want := screen(g.shown()), screen(append(slices.Clip(whole), end...)); got != want {
+					t.Errorf("attached at byte %d of %d, the terminal shows\n%s\nwant\n%s", at, len(whole), got, want)
+				}
+				g.types("\x1cd")
+				if got := <-ended; got.err != nil {
+					t.Error(got.err)
+				}
+			})
 		})
 	}
 }

@@ -166,7 +166,7 @@ func (m *measure) echo() error {
 		name string
 		kind kind
 		all  []float64
-	}{{name: "direct", kind: direct}, {name: "ours", kind: ours}, {name: "dtach", kind: dtach}, {name: "tmux", kind: tmux}}
+	}{{name: "direct", kind: direct}, {name: "ours", kind: ours}, {name: "ours, in frames", kind: frames}, {name: "dtach", kind: dtach}, {name: "tmux", kind: tmux}}
 	var contestants []bench.Contestant
 	for i := range kinds {
 		k := &kinds[i]

@@ -33,8 +33,12 @@ func play(role string, args []string) error {
 		return agent(args[0], n)
 	case "echo": // CONTROL
 		return echo(args[0])
-	case "viewer": // SOCKET TOKEN
-		return view(args[0], args[1])
+	case "viewer": // SOCKET TOKEN HOST, 0 for one that is not known
+		host, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return view(args[0], args[1], host)
 	}
 	return fmt.Errorf("no role %q", role)
 }
@@ -111,15 +115,19 @@ func echo(control string) error {
 	}
 }
 
-// view is what sophia agent attach does.
-func view(socket, token string) error {
+// view is what sophia agent attach does, which asks systemd who the host is.
+func view(socket, token string, host int) error {
 	runtime.GOMAXPROCS(1) // so does it
 	s, err := secret.New([]byte(token))
 	if err != nil {
 		return err
 	}
 	defer s.Zero()
-	_, err = terminal.Viewer{Socket: socket, In: os.Stdin, Out: os.Stdout}.Attach(context.Background(), s)
+	v := terminal.Viewer{Socket: socket, In: os.Stdin, Out: os.Stdout}
+	if host != 0 {
+		v.Host = func(context.Context) (int, error) { return host, nil }
+	}
+	_, err = v.Attach(context.Background(), s)
 	return err
 }
 

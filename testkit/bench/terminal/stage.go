@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -143,8 +144,18 @@ func tmux(r *rig, s *stage, dir string, _ bool, role string, args ...string) err
 	return s.onGlass(cmd)
 }
 
-// ours is sophia-host with a manifest, and the viewer of sophia agent attach.
+// ours is sophia-host with a manifest, and the viewer of sophia agent attach,
+// whose terminal the host reads and writes itself.
 func ours(r *rig, s *stage, dir string, viewer bool, role string, args ...string) error {
+	return r.host(s, dir, viewer, true, role, args...)
+}
+
+// frames is ours for a terminal that can't be handed to the host.
+func frames(r *rig, s *stage, dir string, viewer bool, role string, args ...string) error {
+	return r.host(s, dir, viewer, false, role, args...)
+}
+
+func (r *rig) host(s *stage, dir string, viewer, handed bool, role string, args ...string) error {
 	m, err := r.manifest(dir, r.role(role, args...))
 	if err != nil {
 		return err
@@ -169,7 +180,11 @@ func ours(r *rig, s *stage, dir string, viewer bool, role string, args ...string
 	if err := await(func() bool { _, err := os.Stat(m.Terminal.Socket); return err == nil }); err != nil {
 		return fmt.Errorf("sophia-host made no terminal: %w\n%s", err, says.String())
 	}
-	argv := r.role("viewer", m.Terminal.Socket, token)
+	known := 0
+	if handed {
+		known = host.Process.Pid
+	}
+	argv := r.role("viewer", m.Terminal.Socket, token, strconv.Itoa(known))
 	return s.onGlass(exec.Command(argv[0], argv[1:]...))
 }
 
