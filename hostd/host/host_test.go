@@ -400,6 +400,23 @@ func TestHost_VerificationTakesTooLong(t *testing.T) {
 	}
 }
 
+// systemd tells host and harness of a stop in the same instant: that the harness
+// was the first to end does not make it a failure.
+func TestHost_StoppedWithItsHarness(t *testing.T) {
+	l := prepare(t, "forever")
+	l.start()
+	harness := l.awaitStage(messages.StageRunning).HarnessPID
+	unix.Kill(harness, unix.SIGTERM)
+	await(t, "the harness's end", func() bool { return unix.Kill(harness, 0) == unix.ESRCH }) // the host knows
+	l.cmd.Process.Signal(unix.SIGTERM)
+	if code := l.wait(); code != 128+int(unix.SIGTERM) {
+		t.Errorf("exit code %d", code)
+	}
+	if r := l.report(); !r.Stopped || r.Signal != "terminated" {
+		t.Errorf("report %+v", r)
+	}
+}
+
 func TestHost_HarnessKilledBySignal(t *testing.T) {
 	l := prepare(t, "kill:9")
 	l.manifest.FastFailureMS = 0

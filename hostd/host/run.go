@@ -32,6 +32,9 @@ const (
 	// drainTime bounds the wait for the last output after the harness has ended:
 	// a process that it left behind may keep the terminal open.
 	drainTime = 2 * time.Second
+	// stopLag is how long after a harness that failed its own stop may be noticed
+	// here: systemd signals both in the same instant.
+	stopLag = 250 * time.Millisecond
 	// tellTime bounds the wait for an attached viewer to read the end.
 	tellTime = 3 * time.Second
 	// DefaultVerify bounds the verification; hashing 300 MB takes about a second.
@@ -236,6 +239,9 @@ func (h Host) await(ctx context.Context, m messages.Manifest, l *launch, tree *s
 	code, signal := ending(end.state)
 	fast := h.Now().Sub(started) < time.Duration(m.FastFailureMS)*time.Millisecond && code != 0
 	wait(context.Background(), drainTime, l.drained)
+	if code != 0 {
+		wait(ctx, stopLag, nil)
+	}
 	l.backlog.Close(terminal.Exit{Code: code, Signal: signal})
 	if err := report.write(messages.HostReport{Stage: messages.StageExited, HarnessPID: end.state.Pid(), ExitCode: code, Signal: signal, Stopped: ctx.Err() != nil}); err != nil {
 		fmt.Fprintf(h.Log, "sophia-host: %v\n", err)
