@@ -176,11 +176,30 @@ func (h *house) held(steps ...string) string {
 	first := h.propose(steps...)
 	h.stop(first.Launch)
 	h.final(first.Launch)
+	h.letGo()
 	h.must(os.Remove(h.gate))
 	l := h.propose(steps...)
 	h.approve(l)
 	h.until(l.Launch, messages.LeaseVerifying)
 	return l.Launch
+}
+
+// letGo has the daemon give up the harness that it still holds, verified, for the
+// next launch.
+func (h *house) letGo() {
+	h.t.Helper()
+	tree := filepath.Dir(h.adopted("fake").Identity.Path)
+	mode, err := os.Stat(tree)
+	h.must(err)
+	h.must(os.Chmod(tree, 0o700))
+	stray := filepath.Join(tree, "stray")
+	h.write(stray, "")
+	h.eventually("the harness stays held", func() bool {
+		h.must(unix.Kill(h.pid, unix.SIGIO)) // as the kernel does: look whether it is as it was
+		return !slices.ContainsFunc(opened(h.pid), func(path string) bool { return filepath.Dir(path) == tree })
+	})
+	h.must(os.Remove(stray))
+	h.must(os.Chmod(tree, mode.Mode()))
 }
 
 // reach starts a launch and waits for a state that lasts.
