@@ -8,7 +8,8 @@
 // The viewer's program passes its terminal with its hello, once it knows that
 // the launch's host listens; what is typed and shown then goes through no other
 // process. The program stays to set the terminal raw, to follow its size, and to
-// give it back, also when the host dies. Where the terminal can't be passed
+// give it back, also when the host dies; when it is killed itself, the host does
+// that. While it does not have the terminal's foreground, keys are not taken. Where the terminal can't be passed
 // (there is none, it was opened by another user, nobody can say which process
 // the host is) keys and output are frames.
 //
@@ -19,6 +20,8 @@
 //	relay.go    the actor that serves the socket
 //	viewer.go   who is attached: what it is shown, what it types, its end
 //	rights.go   the descriptor of the viewer's terminal on its way to the relay
+//	glass.go    that terminal, and whose its keys are
+//	line.go     raw, and back
 //	client.go   sophia agent attach
 //	port.go     reading and writing with as few wake-ups as can be
 //	detach.go   the detach key in all its encodings

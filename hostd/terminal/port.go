@@ -66,23 +66,39 @@ func PortOf(conn *net.UnixConn) (*Port, error) {
 }
 
 // Read is of io.Reader. Deadlines and closing end it.
-func (p *Port) Read(b []byte) (int, error) { return p.ReadIf(b, func() bool { return true }) }
+func (p *Port) Read(b []byte) (int, error) {
+	return p.read(b, func() (bool, error) { return true, nil })
+}
 
 // errNotNow is returned by ReadIf.
 var errNotNow = errors.New("terminal: not to be read now")
 
-// ReadIf is Read, but may is asked before anything is taken, and errNotNow is
-// returned when it says no.
+// ReadIf is Read, but asks whether it may when there is something to read, and
+// takes nothing and returns errNotNow when it may not.
 func (p *Port) ReadIf(b []byte, may func() bool) (int, error) {
+	return p.read(b, func() (bool, error) {
+		switch {
+		case !readable(p.fd):
+			return false, nil
+		case !may():
+			return false, errNotNow
+		}
+		return true, nil
+	})
+}
+
+// read reads once ready says so. It is asked now and after each event.
+func (p *Port) read(b []byte, ready func() (bool, error)) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
 	var n int
 	var errno syscall.Errno
-	no := false
+	var no error
 	err := p.in.until(func() bool {
-		if no = !may(); no {
-			return true
+		var now bool
+		if now, no = ready(); !now {
+			return no != nil
 		}
 		n, errno = transfer(unix.SYS_READ, p.fd, b)
 		return errno != unix.EAGAIN
@@ -90,8 +106,8 @@ func (p *Port) ReadIf(b []byte, may func() bool) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case no:
-		return 0, errNotNow
+	case no != nil:
+		return 0, no
 	case errno != 0:
 		return 0, errno
 	case n == 0:
@@ -194,6 +210,14 @@ func (r *readiness) watch(op, fd int, events uint32) error {
 // until calls try now and after each event, until it returns true.
 func (r *readiness) until(try func() bool) error {
 	return r.raw.Read(func(uintptr) bool { return try() })
+}
+
+// readable is ppoll(2) that does not wait.
+func readable(fd int) bool {
+	ready := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	var now unix.Timespec
+	n, _, _ := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&ready)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	return n != 0
 }
 
 // transfer is read(2) or write(2).

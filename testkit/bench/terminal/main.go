@@ -29,7 +29,7 @@ func main() {
 	}
 	rounds := flag.Int("rounds", 9, "counted rounds of each comparison")
 	megabytes := flag.Int("mb", 48, "how much the agent writes in one round")
-	keys := flag.Int("keys", 400, "keystrokes in one round")
+	keys := flag.Int("keys", 1000, "keystrokes in one round")
 	programs := flag.String("programs", "bin", "folder of sophia-host, sophia-wrapper and sophiad")
 	only := flag.String("only", "", "one part: tracker, throughput, stalled or echo")
 	flag.Parse()
