@@ -49,10 +49,11 @@ func shortage(err error) bool {
 	return false
 }
 
-// environment is all that a worker gets: two processors are enough, the runtime
-// need not look for a control group's limit and keep its files open, and in so
-// short a life Go's own garbage is collected only when there is much of it.
-var environment = []string{"GOMAXPROCS=2", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
+// environment is all that a worker gets: one processor, since a second would be
+// woken for each frame to look for work that there is not; the runtime need not
+// look for a control group's limit and keep its files open; and in so short a life
+// Go's own garbage is collected only when there is much of it.
+var environment = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOGC=off", "GOMEMLIMIT=32MiB", "GOTRACEBACK=none"}
 
 // maxStderr is how much of a worker's stderr is kept, in bytes. Only the last
 // words matter.

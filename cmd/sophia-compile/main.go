@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime"
 
 	"sophia/actors/isolates/compile"
 	"sophia/actors/isolates/lockdown"
@@ -16,9 +15,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "sophia-compile takes no arguments: sophiad starts it.")
 		os.Exit(2)
 	}
-	// A second processor would be woken for the tool's own concurrency, and a snippet
-	// is too short to gain by it.
-	runtime.GOMAXPROCS(1)
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, "compile:", err)
 		os.Exit(1)
