@@ -43,6 +43,7 @@ func (h *Host) Verify(ctx context.Context, p messages.Plan, ahead launches.Held)
 		if l.Guarded() && l.Recheck(ctx) == nil {
 			return l, nil
 		}
+		h.holds.forget(l.shared)
 		if err := l.Close(); err != nil {
 			return nil, err
 		}

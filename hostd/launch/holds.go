@@ -3,10 +3,8 @@ package launch
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
 	"sync"
 	"time"
 
@@ -152,9 +150,9 @@ func (s *holds) release(h *shared) {
 	}
 }
 
-// Attend gives a harness that no launch holds up when somebody wants to write to
-// it: until then the kernel lets the writer wait (fcntl(2), Leases). It returns
-// at the end of ctx.
+// Attend gives a harness up when somebody wants to write to it, as soon as no
+// launch holds it: until then the kernel lets the writer wait (fcntl(2), Leases).
+// It returns at the end of ctx.
 func (h *Host) Attend(ctx context.Context) {
 	breaks := make(chan os.Signal, 1)
 	signal.Notify(breaks, unix.SIGIO)
@@ -169,18 +167,24 @@ func (h *Host) Attend(ctx context.Context) {
 	}
 }
 
-// yield releases what is held for nobody and changes, or is wanted for writing.
+// yield lets nobody share what changes or is wanted for writing any more: it is
+// closed with its last user, at once if it has none.
 func (s *holds) yield(ctx context.Context) {
 	s.mu.Lock()
-	open := slices.Collect(maps.Values(s.open))
-	s.mu.Unlock()
-	for _, h := range open {
+	var open []*shared
+	for _, h := range s.open {
 		select {
 		case <-h.done:
-			if h.err == nil && h.Recheck(ctx) != nil {
-				s.release(h)
-			}
-		default: // it is being hashed, for somebody
+			h.users++ // as long as it is looked at
+			open = append(open, h)
+		default: // it is being hashed, and looked at after that
 		}
+	}
+	s.mu.Unlock()
+	for _, h := range open {
+		if h.Recheck(ctx) != nil {
+			s.forget(h)
+		}
+		_ = s.drop(h) // descriptors that were read from
 	}
 }

@@ -138,6 +138,25 @@ func TestHolds_AnotherLaunchsEndIsNotMine(t *testing.T) {
 	})
 }
 
+// What somebody has changed, or waits to write to, while a launch had it does not
+// stay held after that.
+func TestHolds_WhatWasSpoiledMeanwhileIsGivenUp(t *testing.T) {
+	var s holds
+	one := &scripted{guarded: true}
+	l, err := s.take(t.Context(), key, func(context.Context) (held, error) { return one, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.spoiled = errors.New("it was opened for writing")
+	s.yield(t.Context())
+	if one.closed != 0 {
+		t.Error("closed while a launch had it")
+	}
+	if err := l.Close(); err != nil || one.closed != 1 || len(s.open) != 0 {
+		t.Errorf("%v: closed %d times, %d held", err, one.closed, len(s.open))
+	}
+}
+
 // Who wants to write to a harness that no launch holds need not wait for the end
 // of linger, nor for the kernel's patience, and the next launch hashes what was
 // written.

@@ -101,7 +101,7 @@ func (v Viewer) genuine(ctx context.Context, conn *net.UnixConn) (bool, error) {
 		return false, nil
 	}
 	switch pid, err := v.Host(ctx); {
-	case err != nil:
+	case err != nil, from.Pid == 0: // of a PID namespace that is not seen from here
 		return false, nil
 	case pid == 0:
 		return false, unreachable(nil, v.Socket)
