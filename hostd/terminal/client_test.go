@@ -113,6 +113,24 @@ func (g *glass) sees(want string) func() bool {
 	return func() bool { return bytes.Contains(g.shown(), []byte(want)) }
 }
 
+// takes reads what was typed as the terminal's shell does, n bytes or what there
+// is in time.
+func (g *glass) takes(n int) (keys string) {
+	g.t.Helper()
+	fd := int(g.slave.Fd())
+	for buf := make([]byte, n); len(keys) < n; {
+		if ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000); err != nil && err != unix.EINTR || ready == 0 && err == nil {
+			return keys
+		}
+		got, err := unix.Read(fd, buf[:n-len(keys)])
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		keys += string(buf[:got])
+	}
+	return keys
+}
+
 func (g *glass) types(keys string) {
 	g.t.Helper()
 	if _, err := g.master.WriteString(keys); err != nil {

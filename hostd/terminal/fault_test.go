@@ -337,6 +337,9 @@ func TestTerminal_ViewerKilledOnItsTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.types("for the shell")
+	if got := g.takes(len("for the shell")); got != "for the shell" {
+		t.Errorf("the shell was typed %q", got)
+	}
 	cmd.Process.Kill()
 	cmd.Wait()
 	s.alone(t, answers)

@@ -6,16 +6,12 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"sophia/hostd/peer"
 )
-
-// awayPoll is how often a viewer that is away is looked for.
-const awayPoll = 100 * time.Millisecond
 
 // glass is a viewer's terminal that was handed over.
 type glass struct {

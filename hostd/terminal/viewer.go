@@ -22,13 +22,14 @@ type viewer struct {
 	keys    leaver
 	life    context.Context // the actor's
 	release func() bool     // of the end of that life
+	back    chan struct{}   // it has said something: it may have been away before
 	typing  context.Context // until it parts
 	cancel  context.CancelFunc
 	cut     atomic.Bool // given up: its end is not one in order
 }
 
 func newViewer(life context.Context, frames *Port, glass *glass, feed *Feed, h *Hello) *viewer {
-	v := &viewer{frames: frames, glass: glass, feed: feed, life: life, keys: leaver{Leave: h.Leave}}
+	v := &viewer{frames: frames, glass: glass, feed: feed, life: life, back: make(chan struct{}, 1), keys: leaver{Leave: h.Leave}}
 	v.release = context.AfterFunc(life, v.close)
 	v.typing, v.cancel = context.WithCancel(life)
 	return v
@@ -158,6 +159,10 @@ func (r *relay) receive(v *viewer, self *supervise.Ref) {
 			if err != nil || self.Send(resized{v, size}) != nil {
 				return
 			}
+			select {
+			case v.back <- struct{}{}:
+			default: // known
+			}
 		default:
 			return
 		}
@@ -165,14 +170,15 @@ func (r *relay) receive(v *viewer, self *supervise.Ref) {
 }
 
 // listen takes keystrokes from the viewer's terminal until they detach it, or it
-// is closed. What is typed while the viewer is away is its shell's.
+// is closed. What is typed while the viewer is away is its shell's, until it says
+// itself that it is back: it may also be about to end.
 func (r *relay) listen(v *viewer) {
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := v.glass.ReadIf(buf, v.glass.viewers)
 		if err == errNotNow {
 			select {
-			case <-time.After(awayPoll):
+			case <-v.back:
 				continue
 			case <-v.typing.Done():
 				return

@@ -242,9 +242,10 @@ func (h *house) shoot() func() {
 	}
 }
 
-// slowly makes each sync of the daemon take long, until the daemon is dead: what
-// is between two of them is long enough to be seen from outside, on any machine.
-func (h *house) slowly() {
+// slowly makes each sync of the daemon take long, until the daemon is dead or
+// done: what is between two of them is long enough to be seen from outside, on any
+// machine.
+func (h *house) slowly() (done func()) {
 	const calls = "msync,fdatasync,fsync"
 	cmd := exec.Command("strace", "-f", "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+calls+":delay_enter=30000", "-p", strconv.Itoa(h.pid))
 	said, err := cmd.StderrPipe()
@@ -256,10 +257,16 @@ func (h *house) slowly() {
 			h.t.Fatalf("strace: %v: %s", err, line)
 		}
 	}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		_, _ = io.Copy(io.Discard, lines)
 		_ = cmd.Wait() // it ends with the daemon
 	}()
+	return func() {
+		_ = cmd.Process.Signal(unix.SIGTERM) // ended already
+		<-ended
+	}
 }
 
 // atProposal kills the daemon while a proposal is under way, as soon as the

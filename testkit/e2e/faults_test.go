@@ -154,6 +154,7 @@ func (h *house) killOnceRedeemed(launch string) {
 		}
 		return wrapper != 0
 	})
+	defer h.slowly()()
 	h.spin(func() bool { return len(h.connectionsOf(launch)) > 0 })
 	h.must(unix.Kill(wrapper, unix.SIGKILL))
 }
