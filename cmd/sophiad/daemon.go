@@ -150,7 +150,6 @@ func (d *sophiad) startTree(ctx context.Context) error {
 	if err := d.assemble(set, programs); err != nil {
 		return err
 	}
-	go d.host.Attend(ctx)
 	engine, err := actor.NewEngine(actor.NewEngineConfig())
 	if err != nil {
 		return err
@@ -178,7 +177,7 @@ func (d *sophiad) startTree(ctx context.Context) error {
 		return err
 	}
 	// What an earlier daemon left is taken up at once: that writes, and may ask.
-	for _, spec := range []supervise.Spec{d.launches.Spec(), d.surface.checker.Spec()} { // nothing depends on the last
+	for _, spec := range []supervise.Spec{d.launches.Spec(), d.surface.checker.Spec(), d.host.Spec(idHarnesses)} { // nothing depends on the last two
 		if _, err := d.tree.Add(spec); err != nil {
 			return err
 		}
@@ -190,6 +189,7 @@ const (
 	idApprovals = "approvals"
 	idTrays     = "trays"
 	idCustody   = "custody"
+	idHarnesses = "harnesses"
 )
 
 // assemble makes the services. They reach the tree's parts once it runs.

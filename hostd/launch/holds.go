@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/anthdm/hollywood/actor"
 	"golang.org/x/sys/unix"
 
+	"sophia/actors/supervise"
 	"sophia/messages"
 )
 
@@ -150,15 +152,27 @@ func (s *holds) release(h *shared) {
 	}
 }
 
-// Attend gives a harness up when somebody wants to write to it, as soon as no
-// launch holds it: until then the kernel lets the writer wait (fcntl(2), Leases).
-// It returns at the end of ctx.
-func (h *Host) Attend(ctx context.Context) {
+// Spec is the actor that gives a harness up when somebody wants to write to it,
+// as soon as no launch holds it: until then the kernel lets the writer wait
+// (fcntl(2), Leases).
+func (h *Host) Spec(id string) supervise.Spec {
+	return supervise.Spec{ID: id, Restart: supervise.Permanent, New: func() actor.Receiver { return attendant{h} }}
+}
+
+type attendant struct{ host *Host }
+
+func (a attendant) Receive(c *actor.Context) {
+	if _, ok := c.Message().(actor.Started); ok {
+		supervise.Go(c, func(ctx context.Context) any { a.host.holds.attend(ctx); return nil })
+	}
+}
+
+func (s *holds) attend(ctx context.Context) {
 	breaks := make(chan os.Signal, 1)
 	signal.Notify(breaks, unix.SIGIO)
 	defer signal.Stop(breaks)
 	for {
-		h.holds.yield(ctx)
+		s.yield(ctx)
 		select {
 		case <-breaks:
 		case <-ctx.Done():

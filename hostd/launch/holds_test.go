@@ -160,18 +160,18 @@ func TestHolds_WhatWasSpoiledMeanwhileIsGivenUp(t *testing.T) {
 // Who wants to write to a harness that no launch holds need not wait for the end
 // of linger, nor for the kernel's patience, and the next launch hashes what was
 // written.
-func TestAttend_AWriterDoesNotWait(t *testing.T) {
+func TestHolds_AWriterDoesNotWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(path, []byte("as it was"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var h Host
+	var s holds
 	ctx, end := context.WithCancel(t.Context())
 	attended := make(chan struct{})
-	go func() { defer close(attended); h.Attend(ctx) }()
+	go func() { defer close(attended); s.attend(ctx) }()
 	defer func() { end(); <-attended }()
 	take := func() (string, error) {
-		l, err := h.holds.take(t.Context(), key, func(ctx context.Context) (held, error) {
+		l, err := s.take(t.Context(), key, func(ctx context.Context) (held, error) {
 			f, err := harness.Hold(ctx, path, harness.Rules{Data: true})
 			return alone{f}, err
 		})

@@ -352,3 +352,39 @@ func TestTerminal_ViewerKilledOnItsTerminal(t *testing.T) {
 		t.Errorf("the agent was typed %q", typed)
 	}
 }
+
+// Killed in the middle of output that changes modes, where it is the next frame to
+// the viewer that fails first.
+func TestTerminal_ViewerKilledWhileModesChange(t *testing.T) {
+	s := serve(t, terminal.DefaultBacklog)
+	g := s.glass(t)
+	g.look()
+	s.Backlog.Write([]byte("\x1b[?1049hhello"))
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), viewerVariable+"="+s.socket)
+	cmd.Stdin, cmd.Stdout = g.slave, g.slave
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "the first screen", g.sees("hello"))
+	stop := make(chan struct{})
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.Backlog.Write([]byte("\x1b[?1000h"))
+				s.Backlog.Write([]byte("\x1b[?1000l"))
+			}
+		}
+	})
+	cmd.Process.Kill()
+	cmd.Wait()
+	s.gone(t)
+	close(stop)
+	changing.Wait()
+	s.await(t, "the modes taken back", g.sees("\x1b[23;0t"))
+	g.asItWas("\x1b[?1049l")
+}

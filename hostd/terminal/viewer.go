@@ -81,35 +81,10 @@ const (
 	popTitle  = "\x1b[23;0t\r\n"
 )
 
-// send writes output until the end. A viewer that does not read blocks this
-// worker and nothing else.
+// send writes output until the end, and takes the modes back. A viewer that does
+// not read blocks this worker and nothing else.
 func (r *relay) send(v *viewer) {
-	out, more := v.feed.Next(v.life, nil) // what is asked from here on, the viewer's terminal answers
-	if WriteFrame(v.frames, FrameWelcome, nil) != nil {
-		return
-	}
-	shown := vt.NewTracker()
-	var undo []byte
-	follow := func(out []byte) error {
-		shown.Write(out)
-		if now := append(shown.Undo(), popTitle...); !bytes.Equal(now, undo) {
-			undo = now
-			return WriteFrame(v.frames, FrameUndo, undo)
-		}
-		return nil
-	}
-	if follow(nil) != nil || v.show([]byte(pushTitle)) != nil {
-		return
-	}
-	for {
-		if len(out) > 0 && (follow(out) != nil || v.show(out) != nil) {
-			return
-		}
-		if !more {
-			break
-		}
-		out, more = v.feed.Next(v.life, out)
-	}
+	undo := v.stream()
 	if v.cut.Load() || v.show(undo) != nil {
 		return
 	}
@@ -119,6 +94,33 @@ func (r *relay) send(v *viewer) {
 		return
 	}
 	v.tell(FrameLeft, nil, nil)
+}
+
+// stream writes output until there is no more, or the viewer can't be written to,
+// and returns what takes back the modes that it set where the viewer looks.
+func (v *viewer) stream() (undo []byte) {
+	out, more := v.feed.Next(v.life, nil) // what is asked from here on, the viewer's terminal answers
+	if WriteFrame(v.frames, FrameWelcome, nil) != nil {
+		return nil
+	}
+	shown := vt.NewTracker()
+	follow := func(out []byte) error {
+		shown.Write(out)
+		if now := append(shown.Undo(), popTitle...); !bytes.Equal(now, undo) {
+			undo = now
+			return WriteFrame(v.frames, FrameUndo, undo)
+		}
+		return nil
+	}
+	if follow(nil) != nil || v.show([]byte(pushTitle)) != nil {
+		return undo
+	}
+	for {
+		if len(out) > 0 && (follow(out) != nil || v.show(out) != nil) || !more {
+			return undo
+		}
+		out, more = v.feed.Next(v.life, out)
+	}
 }
 
 // tell says the last frame. A viewer that was killed can't be told, and has left

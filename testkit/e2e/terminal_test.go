@@ -29,6 +29,9 @@ func (h *house) pane() *pane { h.t.Helper(); return h.paneOf("sh") }
 
 func (h *house) paneOf(shell string) *pane {
 	h.t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		h.t.Skip("skipped: tmux is not installed")
+	}
 	p := &pane{h: h, socket: filepath.Join(h.Home, "tmux")}
 	cmd := exec.Command("tmux", "-S", p.socket, "-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "40", "PS1='prompt> ' exec "+shell)
 	cmd.Env = append(h.Env(), "PATH="+h.Bin+":"+os.Getenv("PATH"))
@@ -146,9 +149,6 @@ func opened(pid int) (paths []string) {
 // see the agent's screen, type, resize, detach; the terminal is as it was, the
 // agent runs on, and there is no second attach.
 func TestTerminal_TheSpecsTranscriptInARealTerminal(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("skipped: tmux is not installed")
-	}
 	h := open(t, "")
 	p := h.pane()
 	before, tty := p.modes(), p.run("stty -g")
@@ -218,9 +218,6 @@ func TestTerminal_TheSpecsTranscriptInARealTerminal(t *testing.T) {
 // kill -9 of the host, which reads and writes the person's terminal itself: the
 // terminal is as it was, and the person is told. In both confinements.
 func TestTerminal_HostKilled(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("skipped: tmux is not installed")
-	}
 	h := open(t, "")
 	p := h.pane()
 	before, tty := p.modes(), p.run("stty -g")
@@ -260,9 +257,6 @@ func (h *house) viewer() (pid int) {
 
 // A window that is closed over an agent: the agent runs on, alone.
 func TestTerminal_WindowClosed(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("skipped: tmux is not installed")
-	}
 	h := open(t, "")
 	p := h.pane()
 	p.tmux("new-window", "-d", "sleep 1000") // tmux ends with its last window
@@ -282,9 +276,6 @@ func TestTerminal_WindowClosed(t *testing.T) {
 // A viewer's program that is killed is not there to take the modes back, but
 // the host is.
 func TestTerminal_ViewersProgramKilled(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("skipped: tmux is not installed")
-	}
 	h := open(t, "")
 	p := h.pane()
 	before, tty := p.modes(), p.run("stty -g")
@@ -305,9 +296,6 @@ func TestTerminal_ViewersProgramKilled(t *testing.T) {
 // A viewer that somebody stops: what is typed then is the shell's, and not the
 // agent's, which could be who stopped it. In the foreground again it goes on.
 func TestTerminal_ViewersProgramStopped(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("skipped: tmux is not installed")
-	}
 	h := open(t, "")
 	p := h.paneOf("bash --norc") // sh leaves the line as the viewer has it
 	launch := p.attach("", "echo", "forever")
