@@ -156,7 +156,9 @@ func (h *house) killOnceRedeemed(launch string) {
 	})
 	defer h.slowly()()
 	h.spin(func() bool { return len(h.connectionsOf(launch)) > 0 })
-	h.must(unix.Kill(wrapper, unix.SIGKILL))
+	if err := unix.Kill(wrapper, unix.SIGKILL); err != unix.ESRCH { // it has done its work: not hit
+		h.must(err)
+	}
 }
 
 // endsAsAsked waits for the end that the owner asked for, of which nothing is
